@@ -1,0 +1,62 @@
+// What every drafter offers to the engine: proposals for all slots at once. Must not know HTTP or acceptance rules.
+// Source: shared/spec/draft-models.md, sections 3 and 4.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "sampling/sampler.h"
+#include "vocab/vocab.h"
+
+namespace foresay::spec {
+
+using vocab::TokenId;
+
+/// How a drafter that samples draws: with the target's own noise, so that both mostly draw the same token (sampling.md 11.1).
+struct DraftSampling {
+    bool probabilistic = false;    ///< false: greedy drafting
+    uint32_t seed = 0;
+    int64_t position = 0;          ///< response index of the first drafted token
+    float temperature = 0.0F;
+    int32_t top_k = 40;
+    float top_p = 1.0F;
+    float min_p = 0.0F;
+};
+
+struct DraftRequest {
+    int slot = 0;
+    std::span<const TokenId> tokens;  ///< the whole context: prompt and emitted text, the last one not yet in the target's cache
+    int32_t n_max = 0;                ///< at most so many tokens; 0: don't draft
+    int32_t n_min = 0;                ///< a shorter draft is dropped
+    float p_min = 0.0F;               ///< stop before the first token whose top probability is below this
+    DraftSampling sampling;
+};
+
+struct Draft {
+    std::vector<TokenId> tokens;
+};
+
+class Drafter {
+  public:
+    virtual ~Drafter() = default;
+    /// "draft-simple", "ngram-simple": the --spec-type name.
+    virtual std::string_view name() const = 0;
+    /// Proposes for all requests in one go; drafts[i] belongs to requests[i] and may be empty. Errors: compute failures only.
+    virtual Status propose(std::span<const DraftRequest> requests, std::vector<Draft>& drafts) = 0;
+    /// Tells what became of the last proposal of a slot (statistics, hit counters).
+    virtual void accepted(int slot, int32_t n_drafted, int32_t n_accepted) { (void)slot, (void)n_drafted, (void)n_accepted; }
+    /// The slot starts over with another text.
+    virtual void reset(int slot) { (void)slot; }
+    /// Resident bytes of its weights and state.
+    virtual size_t memory_bytes() const { return 0; }
+};
+
+/// ngram-simple (draft-models.md 11.1): n = length of the key, m = most tokens to draft.
+std::unique_ptr<Drafter> make_ngram_simple(int32_t n, int32_t m);
+
+}  // namespace foresay::spec
