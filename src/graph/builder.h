@@ -37,12 +37,17 @@ class Builder {
     void name(TensorId id, std::string text);
     void output(TensorId id);
     bool failed() const { return failed_; }
-    const Tensor& tensor(TensorId id) const { return graph_.tensor(id); }
+    /// The tensor so far; an empty one for kNoTensor, so that shapes may be asked for after a failure.
+    const Tensor& tensor(TensorId id) const;
+    size_t n_tensors() const { return graph_.n_tensors(); }
     /// The graph, or the first error.
     Result<Graph> finish() &&;
 
   private:
     TensorId add(Op op, std::initializer_list<TensorId> sources, const OpParams& params);
+    TensorId append(Tensor node);
+    TensorId leaf(std::string name, DType dtype, std::array<int64_t, 4> ne, uint32_t flags, const Storage* storage);
+    TensorId view(TensorId x, std::array<int64_t, 4> ne, int64_t offset);
     TensorId fail(Error error);
     Graph graph_;
     bool failed_ = false;

@@ -1,0 +1,218 @@
+// Builder: each method names its op's sources; infer does the checking. The first error sticks.
+#include "graph/builder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "graph/shapes.h"
+
+namespace foresay::graph {
+
+const Tensor& Builder::tensor(TensorId id) const {
+    // After a failure ids are kNoTensor; architecture code may still ask for shapes before finish() reports.
+    static const Tensor kNothing;
+    return static_cast<int32_t>(id) >= 0 && index(id) < graph_.n_tensors() ? graph_.tensor(id) : kNothing;
+}
+
+TensorId Builder::fail(Error error) {
+    if (!failed_) {
+        failed_ = true;
+        error_ = std::move(error);
+    }
+    return kNoTensor;
+}
+
+TensorId Builder::leaf(std::string name, DType dtype, std::array<int64_t, 4> ne, uint32_t flags,
+                       const Storage* storage) {
+    if (failed_) {
+        return kNoTensor;
+    }
+    Tensor t;
+    t.name = std::move(name);
+    t.dtype = dtype;
+    t.ne = ne;
+    t.flags = flags;
+    t.storage = storage;
+    if (auto status = check_shape(t); !status) {
+        return fail(std::move(status).error());
+    }
+    t.nb = contiguous_strides(dtype, ne);
+    return graph_.add_leaf(std::move(t));
+}
+
+TensorId Builder::input(std::string name, DType dtype, std::array<int64_t, 4> ne) {
+    return leaf(std::move(name), dtype, ne, kInput, nullptr);
+}
+
+TensorId Builder::weight(std::string name, DType dtype, std::array<int64_t, 4> ne, const Storage* storage) {
+    return leaf(std::move(name), dtype, ne, kWeight, storage);
+}
+
+TensorId Builder::persistent(std::string name, DType dtype, std::array<int64_t, 4> ne, const Storage* storage) {
+    return leaf(std::move(name), dtype, ne, kPersistent, storage);
+}
+
+TensorId Builder::append(Tensor node) {
+    if (failed_) {
+        return kNoTensor;
+    }
+    if (auto status = infer(graph_, node); !status) {
+        return fail(std::move(status).error().context(fmt::format("node {}", graph_.n_tensors())));
+    }
+    return graph_.add_node_unchecked(std::move(node));
+}
+
+TensorId Builder::add(Op op, std::initializer_list<TensorId> sources, const OpParams& params) {
+    Tensor node;
+    node.op = op;
+    node.params = params;
+    // Optional sources come last; an absent one is cut off, an absent required one is left for infer to name.
+    size_t n = sources.size();
+    while (n > 0 && sources.begin()[n - 1] == kNoTensor) {
+        --n;
+    }
+    std::copy_n(sources.begin(), n, node.src.begin());
+    node.n_src = static_cast<uint8_t>(n);
+    return append(std::move(node));
+}
+
+namespace {
+
+OpParams float_param(float value) {
+    OpParams params;
+    params.f[0] = value;
+    return params;
+}
+
+}  // namespace
+
+TensorId Builder::get_rows(TensorId table, TensorId ids) {
+    return add(Op::kGetRows, {table, ids}, {});
+}
+
+TensorId Builder::mul_mat(TensorId weight, TensorId x, TensorId bias) {
+    return add(Op::kMulMat, {weight, x, bias}, {});
+}
+
+TensorId Builder::rms_norm(TensorId x, TensorId weight, float epsilon) {
+    return add(Op::kRmsNorm, {x, weight}, float_param(epsilon));
+}
+
+TensorId Builder::add(TensorId x, TensorId y) {
+    return add(Op::kAdd, {x, y}, OpParams{});
+}
+
+TensorId Builder::mul(TensorId x, TensorId y) {
+    return add(Op::kMul, {x, y}, {});
+}
+
+TensorId Builder::scale(TensorId x, float factor) {
+    return add(Op::kScale, {x}, float_param(factor));
+}
+
+TensorId Builder::swiglu(TensorId gate, TensorId up) {
+    return add(Op::kSwiglu, {gate, up}, {});
+}
+
+TensorId Builder::geglu(TensorId gate, TensorId up) {
+    return add(Op::kGeglu, {gate, up}, {});
+}
+
+TensorId Builder::rope(TensorId x, TensorId pos, TensorId factors, const RopeParams& params) {
+    return add(Op::kRope, {x, pos, factors}, pack(params));
+}
+
+TensorId Builder::set_rows(TensorId cache, TensorId x, TensorId rows) {
+    return add(Op::kSetRows, {cache, x, rows}, {});
+}
+
+TensorId Builder::attention(TensorId q, TensorId k, TensorId v, TensorId pos, TensorId kv_base,
+                            const AttentionParams& params, TensorId sinks) {
+    return add(Op::kAttention, {q, k, v, pos, kv_base, sinks}, pack(params));
+}
+
+TensorId Builder::softcap(TensorId x, float cap) {
+    return add(Op::kSoftcap, {x}, float_param(cap));
+}
+
+TensorId Builder::copy(TensorId x, DType dtype) {
+    Tensor node;
+    node.op = Op::kCopy;
+    node.dtype = dtype;
+    node.src[0] = x;
+    node.n_src = 1;
+    return append(std::move(node));
+}
+
+TensorId Builder::view(TensorId x, std::array<int64_t, 4> ne, int64_t offset) {
+    const Tensor& from = tensor(x);
+    Tensor node;
+    node.op = Op::kView;
+    node.dtype = from.dtype;
+    node.ne = ne;
+    node.src[0] = x;
+    node.n_src = 1;
+    node.view_of = from.is_view() ? from.view_of : x;
+    node.view_offset = from.view_offset + offset;
+    return append(std::move(node));
+}
+
+TensorId Builder::reshape(TensorId x, std::array<int64_t, 4> ne) {
+    if (failed_) {
+        return kNoTensor;
+    }
+    Tensor shape;
+    shape.dtype = tensor(x).dtype;
+    shape.ne = ne;
+    if (auto status = check_shape(shape); !status) {
+        return fail(std::move(status).error().context("reshape"));
+    }
+    if (shape.n_elements() != tensor(x).n_elements()) {
+        return fail(error(Code::kInvalidArgument,
+                          fmt::format("{} elements of shape {} can't become {}", tensor(x).n_elements(),
+                                      shape_text(tensor(x).ne), shape_text(ne)),
+                          fmt::format("node {}: reshape '{}'", graph_.n_tensors(), tensor(x).name)));
+    }
+    return view(x, ne, 0);
+}
+
+TensorId Builder::view_rows(TensorId x, int64_t first, int64_t n) {
+    if (failed_) {
+        return kNoTensor;
+    }
+    const Tensor& from = tensor(x);
+    size_t d = 3;
+    while (d > 1 && from.ne[d] == 1) {
+        --d;
+    }
+    if (first < 0 || n < 1 || first > from.ne[d] || n > from.ne[d] - first) {
+        return fail(error(Code::kInvalidArgument,
+                          fmt::format("rows {}..{} of a tensor of {} rows", first, first + n, from.ne[d]),
+                          fmt::format("node {}: view_rows '{}'", graph_.n_tensors(), from.name)));
+    }
+    std::array<int64_t, 4> ne = from.ne;
+    ne[d] = n;
+    return view(x, ne, first * from.nb[d]);
+}
+
+void Builder::name(TensorId id, std::string text) {
+    if (!failed_ && id != kNoTensor) {
+        graph_.set_name(id, std::move(text));
+    }
+}
+
+void Builder::output(TensorId id) {
+    if (!failed_ && id != kNoTensor) {
+        graph_.set_output(id);
+    }
+}
+
+Result<Graph> Builder::finish() && {
+    if (failed_) {
+        return std::move(error_);
+    }
+    return std::move(graph_);
+}
+
+}  // namespace foresay::graph
