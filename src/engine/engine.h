@@ -12,6 +12,7 @@
 
 #include "base/result.h"
 #include "sampling/sampler.h"
+#include "tensor/dtype.h"
 #include "vocab/vocab.h"
 
 namespace foresay::engine {
