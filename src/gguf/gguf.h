@@ -20,6 +20,9 @@ enum class ValueType : int32_t {
     kU8 = 0, kI8, kU16, kI16, kU32, kI32, kF32, kBool, kString, kArray, kU64, kI64, kF64,
 };
 
+/// "uint32", "string", ...: the type's name in the format.
+std::string_view value_type_name(ValueType type);
+
 /// A tensor of the file. ne[0] is the contiguous dimension; missing dimensions are 1.
 struct TensorInfo {
     std::string name;
@@ -27,7 +30,7 @@ struct TensorInfo {
     int n_dims = 0;
     std::array<int64_t, 4> ne{1, 1, 1, 1};
     size_t bytes = 0;
-    std::span<const std::byte> data;        ///< in the mapping; valid as long as the File lives
+    std::span<const std::byte> data;        ///< in the mapping; valid as long as the File lives. Aligned only to the file's alignment
     int shard = 0;
 };
 
@@ -44,7 +47,9 @@ struct Value {
 /// Threads: const after open. Lifetime: all views point into the mapping.
 class File {
   public:
-    /// Opens `path` (and, when it is the first shard, the others beside it). Errors: io, bad_file, each naming file and place.
+    /// Opens `path` (and, when it is the first shard, the others beside it).
+    /// Errors: not_found and io (the file), bad_file, unsupported (version, byte order, tensor type), out_of_memory; each names file
+    /// and place. invalid_argument: `path` is a later shard.
     static Result<std::shared_ptr<const File>> open(const std::string& path);
     /// The same over bytes in memory, for tests and fuzzing (no shards). The bytes must outlive the File.
     static Result<std::shared_ptr<const File>> from_bytes(std::span<const std::byte> bytes, std::string name = "memory");
