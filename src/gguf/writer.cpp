@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <system_error>
 
 #include "base/assert.h"
@@ -23,9 +22,8 @@ using Bytes = std::vector<std::byte>;
 
 template <typename T>
 void put(Bytes* out, T value) {
-    const size_t at = out->size();
-    out->resize(at + sizeof(T));
-    std::memcpy(out->data() + at, &value, sizeof(T));
+    const auto* begin = reinterpret_cast<const std::byte*>(&value);
+    out->insert(out->end(), begin, begin + sizeof(T));
 }
 
 void put(Bytes* out, bool value) {
@@ -276,9 +274,7 @@ size_t Writer::padded(size_t bytes) const {
 
 std::vector<std::byte> Writer::head() const {
     Bytes out;
-    for (const char c : {'G', 'G', 'U', 'F'}) {
-        out.push_back(static_cast<std::byte>(c));
-    }
+    put(&out, uint32_t{0x46554747});  // "GGUF"
     put(&out, uint32_t{3});
     put(&out, static_cast<int64_t>(tensors_.size()));
     put(&out, static_cast<int64_t>(keys_.size()));
