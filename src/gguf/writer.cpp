@@ -20,10 +20,16 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
+// Not inlined: g++ 12 would warn of an overflow in vector::insert that can't happen (its reasoning about a vector known
+// to be empty).
+[[gnu::noinline]] void put_raw(Bytes* out, const void* data, size_t n) {
+    const auto* begin = static_cast<const std::byte*>(data);
+    out->insert(out->end(), begin, begin + n);
+}
+
 template <typename T>
 void put(Bytes* out, T value) {
-    const auto* begin = reinterpret_cast<const std::byte*>(&value);
-    out->insert(out->end(), begin, begin + sizeof(T));
+    put_raw(out, &value, sizeof(T));
 }
 
 void put(Bytes* out, bool value) {
@@ -32,8 +38,7 @@ void put(Bytes* out, bool value) {
 
 void put(Bytes* out, std::string_view text) {
     put(out, static_cast<uint64_t>(text.size()));
-    const auto* begin = reinterpret_cast<const std::byte*>(text.data());
-    out->insert(out->end(), begin, begin + text.size());
+    put_raw(out, text.data(), text.size());
 }
 
 void put(Bytes* out, const std::string& text) {
