@@ -1,0 +1,117 @@
+#include "model/runner.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <new>
+
+#include "base/assert.h"
+#include "tensor/dequant.h"
+
+namespace foresay::model {
+namespace {
+
+uint64_t shape_key(BatchShape shape) { return static_cast<uint64_t>(shape.n_rows) << 32 | static_cast<uint32_t>(shape.n_outputs); }
+
+std::span<int32_t> as_ints(std::span<std::byte> bytes) { return {reinterpret_cast<int32_t*>(bytes.data()), bytes.size() / sizeof(int32_t)}; }
+
+}  // namespace
+
+Result<std::unique_ptr<Runner>> Runner::create(std::shared_ptr<const Model> model, std::vector<backend::Backend*> backends,
+                                               const RunnerOptions& options) {
+    std::unique_ptr<Runner> runner(new Runner);
+    const Hparams& h = model->hparams();
+    std::vector<memory::KvLayer> layers;
+    for (size_t layer = 0; layer < static_cast<size_t>(h.n_layer); ++layer) {
+        layers.push_back({int64_t{h.head_dim_k[layer]} * h.n_head_kv[layer], int64_t{h.head_dim_v[layer]} * h.n_head_kv[layer], h.head_dim_k[layer]});
+    }
+    FORESAY_TRY(runner->kv_, memory::KvCache::create(*backends.front(), std::move(layers), options.n_slots, options.n_ctx_slot, options.type_k,
+                                                     options.type_v));
+    sched::SchedulerOptions sched_options;
+    sched_options.initial_capacity = options.scheduler_capacity;
+    FORESAY_TRY(runner->scheduler_, sched::Scheduler::create(std::move(backends), sched_options));
+    runner->scheduler_->set_context(options.label);
+    if (const graph::Storage* factors = model->weight("rope_freqs.weight"); factors != nullptr) {
+        // From the file, not from the storage: a backend may keep its weights anywhere.
+        const gguf::TensorInfo* tensor = model->file().tensor("rope_freqs.weight");
+        runner->rope_factors_.resize(static_cast<size_t>(tensor->ne[0]));
+        dequantize_row(*dtype_from_gguf(tensor->type), tensor->data.data(), runner->rope_factors_.data(), tensor->ne[0]);
+    }
+    runner->model_ = std::move(model);
+    return runner;
+}
+
+Result<sched::Plan*> Runner::plan_for(BatchShape shape) {
+    const sched::PlanKey key{0, shape_key(shape)};
+    FORESAY_TRY(sched::Plan * cached, scheduler_->find(key));
+    if (cached != nullptr) {
+        return cached;
+    }
+    GraphContext ctx(*model_, *kv_, shape);
+    model_->architecture().build(ctx);
+    const GraphIo io = ctx.io();
+    FORESAY_TRY(graph::Graph graph, std::move(ctx).finish());
+    FORESAY_TRY(sched::Plan * plan, scheduler_->plan(key, std::move(graph)));
+    io_[shape_key(shape)] = io;
+    return plan;
+}
+
+Result<std::vector<std::span<const float>>> Runner::forward(std::span<const Row> rows) {
+    FORESAY_ASSERT(!rows.empty());
+    const int32_t n_vocab = model_->hparams().n_vocab;
+    int32_t n_wanted = 0;
+    for (const Row& row : rows) {
+        if (row.pos < 0 || row.pos >= kv_->n_ctx_slot() || row.slot < 0 || row.slot >= kv_->n_slots()) {
+            return error(Code::kCapacity, fmt::format("position {} of slot {} is outside its {} cells", row.pos, row.slot, kv_->n_ctx_slot()));
+        }
+        n_wanted += row.wants_logits ? 1 : 0;
+    }
+    // A graph always ends in logits, so that there is one shape less to plan: an unwanted last row costs one row of the head.
+    const BatchShape shape{static_cast<int32_t>(rows.size()), std::max(1, n_wanted)};
+    try {
+        FORESAY_TRY(sched::Plan * plan, plan_for(shape));
+        const GraphIo& io = io_.at(shape_key(shape));
+        const auto tokens = as_ints(plan->input(io.tokens));
+        const auto pos = as_ints(plan->input(io.pos));
+        const auto kv_rows = as_ints(plan->input(io.kv_rows));
+        const auto kv_base = as_ints(plan->input(io.kv_base));
+        std::span<int32_t> out_rows;
+        if (io.out_rows != kNoTensor) {
+            out_rows = as_ints(plan->input(io.out_rows));
+        }
+        size_t n_out = 0;
+        for (size_t i = 0; i < rows.size(); ++i) {
+            const int32_t base = kv_->first_cell(rows[i].slot);
+            tokens[i] = rows[i].token;
+            pos[i] = rows[i].pos;
+            kv_rows[i] = base + rows[i].pos;
+            kv_base[i] = base;
+            if (rows[i].wants_logits && !out_rows.empty()) {
+                out_rows[n_out++] = static_cast<int32_t>(i);
+            }
+        }
+        if (n_wanted == 0 && !out_rows.empty()) {
+            out_rows[0] = static_cast<int32_t>(rows.size() - 1);
+        }
+        FORESAY_CHECK_OK(scheduler_->execute(*plan));
+        const auto bytes = plan->output(io.logits);
+        const auto* logits = reinterpret_cast<const float*>(bytes.data());
+        std::vector<std::span<const float>> result;
+        for (int32_t i = 0; i < shape.n_outputs; ++i) {
+            result.emplace_back(logits + static_cast<size_t>(i) * static_cast<size_t>(n_vocab), static_cast<size_t>(n_vocab));
+        }
+        return result;
+    } catch (const std::bad_alloc&) {
+        return error(Code::kOutOfMemory, fmt::format("no memory to plan a pass over {} rows with {} outputs", shape.n_rows, shape.n_outputs));
+    }
+}
+
+void Runner::shift(int slot, int32_t n, int32_t keep, int32_t discard) {
+    kv_->shift(slot, n, keep, discard, [this](int layer) {
+        const Hparams& h = model_->hparams();
+        const bool sliding = h.is_sliding[static_cast<size_t>(layer)];
+        return memory::KvRope{h.rope_of(layer), rope_factors_.empty() || sliding ? nullptr : rope_factors_.data()};
+    });
+}
+
+}  // namespace foresay::model

@@ -1,0 +1,71 @@
+// Runs a model: rows in, logits out. Owns the model's KV cache and scheduler; a steady decode step finds its plan in the cache
+// and neither builds nor plans nor allocates. Must not know sampling, requests or HTTP.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "backend/backend.h"
+#include "base/result.h"
+#include "memory/kv_cache.h"
+#include "model/graph_context.h"
+#include "model/model.h"
+#include "sched/scheduler.h"
+
+namespace foresay::model {
+
+/// One token to evaluate: where it stands and whether its logits are wanted.
+struct Row {
+    vocab::TokenId token = 0;
+    int32_t pos = 0;
+    int32_t slot = 0;
+    bool wants_logits = false;
+};
+
+struct RunnerOptions {
+    int32_t n_slots = 1;
+    int32_t n_ctx_slot = 4096;
+    DType type_k = DType::kF16;
+    DType type_v = DType::kF16;
+    size_t scheduler_capacity = 2053;
+    std::string label = "target";  ///< for the scheduler's figures in the log
+};
+
+class Runner {
+  public:
+    /// backends: priority order, the last one the fallback; the cache lives on the first.
+    static Result<std::unique_ptr<Runner>> create(std::shared_ptr<const Model> model, std::vector<backend::Backend*> backends,
+                                                  const RunnerOptions& options);
+
+    /// Evaluates the rows in order (rows of one slot: ascending positions that continue what its cache holds). Stores their keys and values.
+    /// Returns the logits [n_vocab] of each row that wants them, in row order; they hold until the next call.
+    /// When no row wants logits those of the last row are computed and returned.
+    /// Errors: capacity (position past the slot), out_of_memory. Row contract: a row's logits don't depend on the other rows of the call.
+    Result<std::vector<std::span<const float>>> forward(std::span<const Row> rows);
+
+    /// Context shift of one slot that holds n positions: see memory::KvCache::shift.
+    void shift(int slot, int32_t n, int32_t keep, int32_t discard);
+
+    const Model& model() const { return *model_; }
+    memory::KvCache& kv() { return *kv_; }
+    const memory::KvCache& kv() const { return *kv_; }
+    const sched::SchedulerStats& scheduler_stats() const { return scheduler_->stats(); }
+    /// Context words of the scheduler's log lines: "draft-simple n_max=8".
+    void set_context(std::string text) { scheduler_->set_context(std::move(text)); }
+
+  private:
+    Runner() = default;
+    Result<sched::Plan*> plan_for(BatchShape shape);
+
+    std::shared_ptr<const Model> model_;
+    std::unique_ptr<memory::KvCache> kv_;
+    std::unique_ptr<sched::Scheduler> scheduler_;
+    std::vector<float> rope_factors_;
+    /// The input and output ids of each shape; ids are the same whenever the same shape is built, so this never goes stale.
+    std::unordered_map<uint64_t, GraphIo> io_;
+};
+
+}  // namespace foresay::model
