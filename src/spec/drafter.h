@@ -50,6 +50,9 @@ class Drafter {
     virtual Status propose(std::span<const DraftRequest> requests, std::vector<Draft>& drafts) = 0;
     /// Tells what became of the last proposal of a slot (statistics, hit counters).
     virtual void accepted(int slot, int32_t n_drafted, int32_t n_accepted) { (void)slot, (void)n_drafted, (void)n_accepted; }
+    /// The slot's context was shifted: positions [keep, keep + discard) are gone, the rest moved down. A drafter may ignore it: the next
+    /// propose() brings the whole context anyway.
+    virtual void shifted(int slot, int32_t keep, int32_t discard) { (void)slot, (void)keep, (void)discard; }
     /// The slot starts over with another text.
     virtual void reset(int slot) { (void)slot; }
     /// Resident bytes of its weights and state.

@@ -1,0 +1,220 @@
+#include "spec/drafters/draft_simple.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace foresay::spec {
+namespace {
+
+constexpr int32_t kMaxVocabDifference = 128;  // padding of the embedding differs within a family by up to this
+constexpr TokenId kFirstComparedId = 5;       // the first ids are special tokens that families name differently
+constexpr size_t kPool = 10;                  // p_min looks at the best token's share among the ten best (section 3.3)
+
+/// The ten best tokens of a row, best first; ties to the lower id.
+size_t best_tokens(std::span<const float> logits, std::array<TokenId, kPool>& ids, std::array<float, kPool>& values) {
+    size_t n = 0;
+    for (size_t id = 0; id < logits.size(); ++id) {
+        const float value = logits[id];
+        if (n == kPool && !(value > values[n - 1])) {
+            continue;
+        }
+        if (std::isnan(value)) {
+            continue;
+        }
+        size_t at = n < kPool ? n++ : n - 1;
+        while (at > 0 && values[at - 1] < value) {
+            values[at] = values[at - 1];
+            ids[at] = ids[at - 1];
+            --at;
+        }
+        values[at] = value;
+        ids[at] = static_cast<TokenId>(id);
+    }
+    return n;
+}
+
+bool same_chain(const sampling::Params& a, const sampling::Params& b) {
+    return a.seed == b.seed && a.temperature == b.temperature && a.top_k == b.top_k && a.top_p == b.top_p && a.min_p == b.min_p;
+}
+
+}  // namespace
+
+Status check_vocab_match(const vocab::Vocab& target, const vocab::Vocab& draft) {
+    const auto mismatch = [](std::string message) {
+        return error(Code::kInvalidArgument, std::move(message), "--spec-draft-model", "use a drafter of the target's family");
+    };
+    if (target.kind() != draft.kind()) {
+        return mismatch("the drafter's tokenizer is of another kind than the target's");
+    }
+    if (target.adds_bos() != draft.adds_bos() || (target.adds_bos() && target.bos() != draft.bos())) {
+        return mismatch(fmt::format("the drafter's BOS (id {}, added: {}) differs from the target's (id {}, added: {})", draft.bos(), draft.adds_bos(),
+                                    target.bos(), target.adds_bos()));
+    }
+    if (target.adds_eos() != draft.adds_eos() || (target.adds_eos() && target.eos() != draft.eos())) {
+        return mismatch(fmt::format("the drafter's EOS (id {}, added: {}) differs from the target's (id {}, added: {})", draft.eos(), draft.adds_eos(),
+                                    target.eos(), target.adds_eos()));
+    }
+    if (std::abs(target.n_tokens() - draft.n_tokens()) > kMaxVocabDifference) {
+        return mismatch(fmt::format("the drafter has {} tokens, the target {}: more than {} apart", draft.n_tokens(), target.n_tokens(), kMaxVocabDifference));
+    }
+    const TokenId n = std::min(target.n_tokens(), draft.n_tokens());
+    int32_t n_different = 0;
+    TokenId first = vocab::kNoToken;
+    for (TokenId id = kFirstComparedId; id < n; ++id) {
+        if (target.text(id) != draft.text(id)) {
+            first = n_different++ == 0 ? id : first;
+        }
+    }
+    if (n_different > 0) {
+        return mismatch(fmt::format("{} token texts differ, first id {}: '{}' in the target, '{}' in the drafter", n_different, first, target.text(first),
+                                    draft.text(first)));
+    }
+    return ok();
+}
+
+Result<std::unique_ptr<DraftSimple>> DraftSimple::create(std::unique_ptr<model::Runner> runner, std::shared_ptr<const vocab::Vocab> target,
+                                                         int32_t n_ubatch) {
+    FORESAY_CHECK_OK(check_vocab_match(*target, *runner->model().vocab()));
+    std::unique_ptr<DraftSimple> drafter(new DraftSimple);
+    drafter->slots_.resize(static_cast<size_t>(runner->kv().n_slots()));
+    drafter->runner_ = std::move(runner);
+    drafter->target_vocab_ = std::move(target);
+    drafter->n_ubatch_ = n_ubatch;
+    return drafter;
+}
+
+void DraftSimple::reset(int slot) { slots_[static_cast<size_t>(slot)].tokens.clear(); }
+
+void DraftSimple::shifted(int slot, int32_t keep, int32_t discard) {
+    auto& tokens = slots_[static_cast<size_t>(slot)].tokens;
+    const auto n = static_cast<int32_t>(tokens.size());
+    if (n < keep + discard) {
+        // The cache lags behind the dropped range: nothing past `keep` is usable.
+        tokens.resize(static_cast<size_t>(std::min(n, keep)));
+        return;
+    }
+    runner_->shift(slot, n, keep, discard);
+    tokens.erase(tokens.begin() + keep, tokens.begin() + keep + discard);
+}
+
+size_t DraftSimple::memory_bytes() const { return runner_->model().weight_bytes() + runner_->kv().bytes(); }
+
+Status DraftSimple::catch_up(std::span<const DraftRequest> requests, std::vector<size_t>& active, std::vector<std::span<const float>>& logits) {
+    // Prompt pieces first, slot by slot, so that the last rows of all slots share the final pass.
+    for (const size_t i : active) {
+        const DraftRequest& request = requests[i];
+        auto& held = slots_[static_cast<size_t>(request.slot)].tokens;
+        const auto common = static_cast<size_t>(std::mismatch(held.begin(), held.end(), request.tokens.begin(), request.tokens.end()).first - held.begin());
+        held.resize(std::min(common, request.tokens.size() - 1));  // the last token is always evaluated: its logits are needed
+        const auto budget = static_cast<size_t>(std::max(1, n_ubatch_ / static_cast<int32_t>(active.size())));
+        while (request.tokens.size() - held.size() > budget) {
+            std::vector<model::Row> rows;
+            for (size_t n = 0; n < static_cast<size_t>(n_ubatch_) && request.tokens.size() - held.size() > 1; ++n) {
+                rows.push_back({request.tokens[held.size()], static_cast<int32_t>(held.size()), request.slot, false});
+                held.push_back(request.tokens[held.size()]);
+            }
+            const auto pass = runner_->forward(rows);
+            if (!pass.has_value()) {
+                held.clear();
+                return pass.error();
+            }
+        }
+    }
+    std::vector<model::Row> rows;
+    for (const size_t i : active) {
+        const DraftRequest& request = requests[i];
+        auto& held = slots_[static_cast<size_t>(request.slot)].tokens;
+        while (held.size() < request.tokens.size()) {
+            const bool last = held.size() + 1 == request.tokens.size();
+            rows.push_back({request.tokens[held.size()], static_cast<int32_t>(held.size()), request.slot, last});
+            held.push_back(request.tokens[held.size()]);
+        }
+    }
+    FORESAY_TRY(logits, runner_->forward(rows));
+    return ok();
+}
+
+Result<TokenId> DraftSimple::choose(const DraftRequest& request, std::span<const float> logits, int32_t i_draft, bool* stop) {
+    std::array<TokenId, kPool> ids{};
+    std::array<float, kPool> values{};
+    const size_t n = best_tokens(logits, ids, values);
+    if (n == 0) {
+        *stop = true;
+        return vocab::kNoToken;
+    }
+    double total = 0.0;
+    for (size_t k = 0; k < n; ++k) {
+        total += std::exp(static_cast<double>(values[k]) - values[0]);
+    }
+    *stop = 1.0 / total < request.p_min;
+    TokenId id = ids[0];
+    if (!*stop && request.sampling.probabilistic && request.sampling.temperature > 0.0F) {
+        SlotState& slot = slots_[static_cast<size_t>(request.slot)];
+        sampling::Params params;
+        params.seed = request.sampling.seed;
+        params.temperature = request.sampling.temperature;
+        params.top_k = request.sampling.top_k;
+        params.top_p = request.sampling.top_p;
+        params.min_p = request.sampling.min_p;
+        if (slot.sampler == nullptr || !same_chain(params, slot.params)) {
+            FORESAY_TRY(slot.sampler, sampling::Sampler::create(params, runner_->model().vocab()));
+            slot.params = params;
+        }
+        // The target's own noise for this position: both then mostly draw the same token (sampling.md 11.1).
+        id = slot.sampler->draw(logits, request.sampling.position + i_draft).id;
+    }
+    if (id >= target_vocab_->n_tokens()) {
+        *stop = true;
+    }
+    return id;
+}
+
+Status DraftSimple::propose(std::span<const DraftRequest> requests, std::vector<Draft>& drafts) {
+    drafts.assign(requests.size(), Draft{});
+    std::vector<size_t> active;
+    for (size_t i = 0; i < requests.size(); ++i) {
+        // The drafted tokens but the last are stored behind the context.
+        if (requests[i].n_max > 0 && static_cast<int32_t>(requests[i].tokens.size()) + requests[i].n_max - 1 <= runner_->kv().n_ctx_slot()) {
+            active.push_back(i);
+        }
+    }
+    if (active.empty()) {
+        return ok();
+    }
+    std::vector<std::span<const float>> logits;
+    FORESAY_CHECK_OK(catch_up(requests, active, logits));
+    for (int32_t i_draft = 0; !active.empty(); ++i_draft) {
+        std::vector<size_t> still;
+        std::vector<model::Row> rows;
+        for (size_t k = 0; k < active.size(); ++k) {
+            const DraftRequest& request = requests[active[k]];
+            bool stop = false;
+            FORESAY_TRY(const TokenId id, choose(request, logits[k], i_draft, &stop));
+            if (stop) {
+                continue;
+            }
+            drafts[active[k]].tokens.push_back(id);
+            if (i_draft + 1 < request.n_max && !target_vocab_->is_eog(id)) {
+                auto& held = slots_[static_cast<size_t>(request.slot)].tokens;
+                rows.push_back({id, static_cast<int32_t>(held.size()), request.slot, true});
+                held.push_back(id);
+                still.push_back(active[k]);
+            }
+        }
+        active = std::move(still);
+        if (!active.empty()) {
+            FORESAY_TRY(logits, runner_->forward(rows));
+        }
+    }
+    for (size_t i = 0; i < requests.size(); ++i) {
+        if (static_cast<int32_t>(drafts[i].tokens.size()) < requests[i].n_min) {
+            drafts[i].tokens.clear();
+        }
+    }
+    return ok();
+}
+
+}  // namespace foresay::spec
