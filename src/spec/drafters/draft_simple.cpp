@@ -102,7 +102,8 @@ void DraftSimple::shifted(int slot, int32_t keep, int32_t discard) {
 
 size_t DraftSimple::memory_bytes() const { return runner_->model().weight_bytes() + runner_->kv().bytes(); }
 
-Status DraftSimple::catch_up(std::span<const DraftRequest> requests, std::vector<size_t>& active, std::vector<std::span<const float>>& logits) {
+Status DraftSimple::catch_up(std::span<const DraftRequest> requests, const std::vector<size_t>& active,
+                             std::vector<std::span<const float>>& logits) {
     // Prompt pieces first, slot by slot, so that the last rows of all slots share the final pass.
     for (const size_t i : active) {
         const DraftRequest& request = requests[i];
@@ -116,11 +117,7 @@ Status DraftSimple::catch_up(std::span<const DraftRequest> requests, std::vector
                 rows.push_back({request.tokens[held.size()], static_cast<int32_t>(held.size()), request.slot, false});
                 held.push_back(request.tokens[held.size()]);
             }
-            const auto pass = runner_->forward(rows);
-            if (!pass.has_value()) {
-                held.clear();
-                return pass.error();
-            }
+            FORESAY_CHECK_OK(runner_->forward(rows));
         }
     }
     std::vector<model::Row> rows;
@@ -174,6 +171,18 @@ Result<TokenId> DraftSimple::choose(const DraftRequest& request, std::span<const
 
 Status DraftSimple::propose(std::span<const DraftRequest> requests, std::vector<Draft>& drafts) {
     drafts.assign(requests.size(), Draft{});
+    Status status = propose_all(requests, drafts);
+    if (!status.has_value()) {
+        // What the cache holds after a failed pass is unknown: start over next time.
+        for (const DraftRequest& request : requests) {
+            reset(request.slot);
+        }
+        drafts.assign(requests.size(), Draft{});
+    }
+    return status;
+}
+
+Status DraftSimple::propose_all(std::span<const DraftRequest> requests, std::vector<Draft>& drafts) {
     std::vector<size_t> active;
     for (size_t i = 0; i < requests.size(); ++i) {
         // The drafted tokens but the last are stored behind the context.

@@ -36,7 +36,9 @@ class DraftSimple : public Drafter {
         sampling::Params params;
     };
 
-    Status catch_up(std::span<const DraftRequest> requests, std::vector<size_t>& active, std::vector<std::span<const float>>& logits);
+    Status propose_all(std::span<const DraftRequest> requests, std::vector<Draft>& drafts);
+    /// Brings every active slot's cache up to its context; logits[k]: after the last token of active[k].
+    Status catch_up(std::span<const DraftRequest> requests, const std::vector<size_t>& active, std::vector<std::span<const float>>& logits);
     Result<TokenId> choose(const DraftRequest& request, std::span<const float> logits, int32_t i_draft, bool* stop);
 
     std::unique_ptr<model::Runner> runner_;

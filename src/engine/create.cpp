@@ -1,0 +1,174 @@
+// Creating the engine: backend, model, drafter, the start-up line.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "backend/cpu/cpu_backend.h"
+#include "backend/reference/reference_backend.h"
+#include "base/log.h"
+#include "engine/engine_impl.h"
+#include "spec/drafters/draft_simple.h"
+
+namespace foresay::engine {
+
+Result<std::unique_ptr<Engine>> Engine::create(const EngineOptions& options) {
+    FORESAY_TRY(auto engine, EngineImpl::create(options));
+    return std::unique_ptr<Engine>(std::move(engine));
+}
+
+namespace {
+
+Status check_options(const EngineOptions& o) {
+    const auto refuse = [](std::string message, std::string flag) { return error(Code::kInvalidArgument, std::move(message), std::move(flag)); };
+    if (o.model.empty()) {
+        return error(Code::kInvalidArgument, "no model given", "--model", "name a GGUF file with -m FILE");
+    }
+    if (o.n_parallel < 1 || o.n_parallel > 256) {
+        return refuse(fmt::format("{} slots are outside 1..256", o.n_parallel), "--parallel");
+    }
+    if (o.n_ctx < 0) {
+        return refuse(fmt::format("a context of {} tokens is impossible", o.n_ctx), "--ctx-size");
+    }
+    if (o.n_batch < 1 || o.n_ubatch < 1) {
+        return refuse("batch sizes must be at least 1", o.n_batch < 1 ? "--batch-size" : "--ubatch-size");
+    }
+    if (o.n_threads < 0 || o.n_threads > 512) {
+        return refuse(fmt::format("{} threads are outside 0..512", o.n_threads), "--threads");
+    }
+    const SpecOptions& s = o.spec;
+    if (s.n_max < 0 || s.n_max > 4096) {
+        return refuse(fmt::format("{} is outside 0..4096", s.n_max), "--spec-draft-n-max");
+    }
+    if (s.n_min < 0 || s.n_min > s.n_max) {
+        return refuse(fmt::format("{} is outside 0..n_max ({}): such a draft would never be used", s.n_min, s.n_max), "--spec-draft-n-min");
+    }
+    if (!(s.p_min >= 0.0F && s.p_min <= 1.0F)) {
+        return refuse(fmt::format("{} is outside 0..1", s.p_min), "--spec-draft-p-min");
+    }
+    if (s.relaxed_top_n < 0) {
+        return refuse(fmt::format("{} is below 0", s.relaxed_top_n), "--spec-draft-relaxed-top-n");
+    }
+    return ok();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<EngineImpl>> EngineImpl::create(const EngineOptions& options) {
+    FORESAY_CHECK_OK(check_options(options));
+    std::unique_ptr<EngineImpl> engine(new EngineImpl);
+    engine->options_ = options;
+    FORESAY_CHECK_OK(engine->load());
+    FORESAY_CHECK_OK(engine->load_drafter());
+    engine->describe();
+    engine->thread_ = std::thread([raw = engine.get()] { raw->run(); });
+    return engine;
+}
+
+Status EngineImpl::load() {
+    cpu::CpuOptions cpu_options;
+    cpu_options.n_threads = options_.n_threads;
+    cpu_options.repack = options_.repack;
+    FORESAY_TRY(cpu_options.isa, cpu::parse_isa(options_.cpu_isa));
+    if (options_.device == "reference") {
+        FORESAY_TRY(auto reference, backend::ReferenceBackend::create());
+        backends_.push_back(std::move(reference));
+        info_.cpu_isa = "reference";
+        info_.n_threads = 1;
+    } else if (options_.device == "cpu") {
+        FORESAY_TRY(auto cpu, cpu::CpuBackend::create(cpu_options));
+        info_.cpu_isa = std::string(cpu::isa_name(cpu->isa()));
+        info_.n_threads = cpu->n_threads();
+        backends_.push_back(std::move(cpu));
+    } else {
+        return error(Code::kInvalidArgument, fmt::format("device '{}' does not exist", options_.device), "--device", "use cpu or reference");
+    }
+    model::LoadOptions load_options;
+    if (options_.progress) {
+        load_options.progress = [this](float fraction) { options_.progress("loading model", fraction); };
+    }
+    FORESAY_TRY(auto model, model::Model::load(options_.model, *backends_.front(), load_options));
+    vocab_ = model->vocab();
+
+    const int32_t n_ctx = options_.n_ctx == 0 ? model->hparams().n_ctx_train : options_.n_ctx;
+    // Rounded up to 256 cells, as llama-server does, so that small contexts behave alike.
+    const int32_t n_ctx_slot = std::max(256, (n_ctx / options_.n_parallel + 255) / 256 * 256);
+    model::RunnerOptions runner_options;
+    runner_options.n_slots = options_.n_parallel;
+    runner_options.n_ctx_slot = n_ctx_slot;
+    runner_options.type_k = options_.cache_type_k;
+    runner_options.type_v = options_.cache_type_v;
+    FORESAY_TRY(runner_, model::Runner::create(std::move(model), {backends_.front().get()}, runner_options));
+    slots_.resize(static_cast<size_t>(options_.n_parallel));
+    for (size_t i = 0; i < slots_.size(); ++i) {
+        slots_[i].id = static_cast<int>(i);
+        snapshots_.emplace_back();
+        publish(slots_[i]);
+    }
+    return ok();
+}
+
+Status EngineImpl::load_drafter() {
+    SpecOptions& spec = options_.spec;
+    if (spec.type == SpecType::kNone && !spec.draft_model.empty()) {
+        spec.type = SpecType::kDraftSimple;  // a drafter that is named is meant to draft
+        log::info("--spec-draft-model without --spec-type: using draft-simple");
+    }
+    switch (spec.type) {
+        case SpecType::kNone:
+            return ok();
+        case SpecType::kNgramSimple:
+            drafter_ = spec::make_ngram_simple(spec.ngram_size_n, spec.ngram_size_m);
+            return ok();
+        case SpecType::kDraftSimple:
+            break;
+    }
+    if (spec.draft_model.empty()) {
+        return error(Code::kInvalidArgument, "draft-simple needs a draft model", "--spec-type", "name one with --spec-draft-model FILE");
+    }
+    model::LoadOptions load_options;
+    if (options_.progress) {
+        load_options.progress = [this](float fraction) { options_.progress("loading drafter", fraction); };
+    }
+    auto model = model::Model::load(spec.draft_model, *backends_.front(), load_options);
+    if (!model.has_value()) {
+        return std::move(model).error().context("--spec-draft-model");
+    }
+    model::RunnerOptions runner_options;
+    runner_options.n_slots = options_.n_parallel;
+    runner_options.n_ctx_slot = runner_->kv().n_ctx_slot();
+    runner_options.label = fmt::format("draft-simple n_max={}", spec.n_max);
+    FORESAY_TRY(auto runner, model::Runner::create(std::move(*model), {backends_.front().get()}, runner_options));
+    FORESAY_TRY(drafter_, spec::DraftSimple::create(std::move(runner), vocab_, options_.n_ubatch));
+    return ok();
+}
+
+void EngineImpl::describe() {
+    const model::Model& model = runner_->model();
+    const SpecOptions& spec = options_.spec;
+    info_.path = options_.model;
+    info_.name = options_.alias.empty() ? options_.model : options_.alias;
+    info_.architecture = model.hparams().arch;
+    info_.description = model.description();
+    info_.n_params = model.n_params();
+    info_.file_bytes = model.file().file_bytes();
+    info_.n_vocab = model.hparams().n_vocab;
+    info_.n_ctx_train = model.hparams().n_ctx_train;
+    info_.n_embd = model.hparams().n_embd;
+    info_.n_ctx_slot = runner_->kv().n_ctx_slot();
+    info_.n_parallel = options_.n_parallel;
+    info_.spec_types = drafter_ == nullptr ? "none" : std::string(drafter_->name());
+    if (drafter_ == nullptr) {
+        info_.spec_line = "speculation: off (no --spec-type and no --spec-draft-model)";
+    } else if (spec.n_max == 0) {
+        info_.spec_line = fmt::format("speculation: off ({} is loaded, but --spec-draft-n-max is 0)", drafter_->name());
+    } else {
+        const std::string rule = spec.relaxed_top_n > 1 ? fmt::format("relaxed top-{}", spec.relaxed_top_n) : "strict";
+        const std::string of = spec.draft_model.empty() ? "" : fmt::format(" ({})", spec.draft_model);
+        info_.spec_line = fmt::format("speculation: {}{}, n_max {}, n_min {}, p_min {:.2f}, rule {}", drafter_->name(), of, spec.n_max, spec.n_min,
+                                      spec.p_min, rule);
+    }
+    runner_->set_context(fmt::format("target, {} n_max={}, n_batch={}", info_.spec_types, spec.n_max, options_.n_batch));
+    log::info("{}", info_.spec_line);
+}
+
+}  // namespace foresay::engine

@@ -1,0 +1,370 @@
+// Requests and slots: what happens between submit() and the first row, and after the last token.
+#include "engine/engine_impl.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <new>
+
+#include "base/log.h"
+
+namespace foresay::engine {
+namespace {
+
+double ms_between(Clock::time_point from, Clock::time_point to) { return std::chrono::duration<double, std::milli>(to - from).count(); }
+
+size_t common_prefix(const std::vector<TokenId>& a, size_t n_a, const std::vector<TokenId>& b) {
+    const size_t n = std::min(n_a, b.size());
+    size_t i = 0;
+    while (i < n && a[i] == b[i]) {
+        ++i;
+    }
+    return i;
+}
+
+// As llama-server: a slot is taken for its content only when more than a tenth of the prompt is already there.
+constexpr double kSlotSimilarity = 0.10;
+
+}  // namespace
+
+EngineImpl::~EngineImpl() { EngineImpl::shutdown(); }
+
+void EngineImpl::shutdown() {
+    {
+        const std::lock_guard lock(mutex_);
+        stopping_ = true;
+    }
+    wake_.notify_all();
+    if (thread_.joinable()) {
+        thread_.join();
+    }
+}
+
+Result<SpecInForce> EngineImpl::resolve_spec(const SpecRequest& request) const {
+    const SpecOptions& server = options_.spec;
+    SpecInForce spec{server.n_max, server.n_min, server.p_min, server.relaxed_top_n};
+    const auto refuse = [](std::string message, std::string field) { return error(Code::kInvalidArgument, std::move(message), std::move(field)); };
+    if (request.n_max) {
+        if (*request.n_max < 0) {
+            return refuse(fmt::format("Value must be >= 0, but got {}", *request.n_max), "speculative.n_max");
+        }
+        spec.n_max = std::min(*request.n_max, server.n_max);
+    }
+    if (request.n_min) {
+        if (*request.n_min < 0) {
+            return refuse(fmt::format("Value must be >= 0, but got {}", *request.n_min), "speculative.n_min");
+        }
+        spec.n_min = *request.n_min;
+    }
+    if (request.p_min) {
+        if (!(*request.p_min >= 0.0F && *request.p_min <= 1.0F)) {
+            return refuse(fmt::format("Value must be between 0 and 1, but got {}", *request.p_min), "speculative.p_min");
+        }
+        spec.p_min = *request.p_min;
+    }
+    if (request.relaxed_top_n) {
+        if (*request.relaxed_top_n < 0) {
+            return refuse(fmt::format("Value must be >= 0, but got {}", *request.relaxed_top_n), "speculative.relaxed_top_n");
+        }
+        spec.relaxed_top_n = *request.relaxed_top_n;
+    }
+    if (drafter_ == nullptr) {
+        spec.n_max = 0;
+    }
+    return spec;
+}
+
+Result<int64_t> EngineImpl::submit(Request request, std::shared_ptr<Sink> sink) {
+    const auto n_prompt = static_cast<int32_t>(std::min<size_t>(request.prompt.size(), INT32_MAX));
+    if (n_prompt == 0) {
+        return error(Code::kInvalidArgument, "\"prompt\" must not be empty", "prompt");
+    }
+    for (const TokenId token : request.prompt) {
+        if (token < 0 || token >= info_.n_vocab) {
+            return error(Code::kInvalidArgument, "Prompt contains invalid tokens", "prompt");
+        }
+    }
+    if (n_prompt >= info_.n_ctx_slot) {
+        return error(Code::kCapacity,
+                     fmt::format("request ({} tokens) exceeds the available context size ({} tokens), try increasing it", n_prompt, info_.n_ctx_slot));
+    }
+    if (request.id_slot < -1 || request.id_slot >= options_.n_parallel) {
+        return error(Code::kInvalidArgument, "Invalid slot ID", "id_slot");
+    }
+    Task task;
+    FORESAY_TRY(task.spec, resolve_spec(request.spec));
+    FORESAY_TRY(task.sampler, sampling::Sampler::create(request.sampling, vocab_));
+    task.request = std::move(request);
+    task.sink = std::move(sink);
+    int64_t id = 0;
+    {
+        const std::lock_guard lock(mutex_);
+        if (stopping_) {
+            return error(Code::kCancelled, "the server is shutting down");
+        }
+        id = next_task_++;
+        task.id = id;
+        queue_.push_back(std::move(task));
+        metrics_.requests_deferred = static_cast<int32_t>(queue_.size());
+    }
+    wake_.notify_all();
+    return id;
+}
+
+void EngineImpl::cancel(int64_t task) {
+    {
+        const std::lock_guard lock(mutex_);
+        cancelled_.insert(task);
+    }
+    wake_.notify_all();
+}
+
+std::vector<SlotSnapshot> EngineImpl::slots() const {
+    const std::lock_guard lock(mutex_);
+    return snapshots_;
+}
+
+Metrics EngineImpl::metrics() const {
+    const std::lock_guard lock(mutex_);
+    return metrics_;
+}
+
+void EngineImpl::run() {
+    while (take_work()) {
+        try {
+            step();
+        } catch (const std::bad_alloc&) {
+            for (Slot& slot : slots_) {
+                if (slot.busy()) {
+                    fail(slot, error(Code::kOutOfMemory, "out of memory during generation"));
+                }
+            }
+        }
+    }
+    for (Slot& slot : slots_) {
+        if (slot.busy()) {
+            finish(slot, StopType::kNone, "", slot.text->finish());
+        }
+    }
+    std::deque<Task> waiting;
+    {
+        const std::lock_guard lock(mutex_);
+        waiting.swap(queue_);
+    }
+    for (const Task& task : waiting) {
+        task.sink->failed(error(Code::kCancelled, "the server is shutting down"));
+    }
+}
+
+bool EngineImpl::take_work() {
+    const auto any_busy = [this] { return std::any_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.busy(); }); };
+    std::vector<Task> dropped;
+    std::vector<std::pair<Slot*, Task>> starting;
+    std::vector<Slot*> stopped;
+    {
+        std::unique_lock lock(mutex_);
+        wake_.wait(lock, [&] { return stopping_ || !queue_.empty() || !cancelled_.empty() || any_busy(); });
+        if (stopping_) {
+            return false;
+        }
+        for (Slot& slot : slots_) {
+            if (slot.busy() && cancelled_.count(slot.task->id) != 0) {
+                stopped.push_back(&slot);
+            }
+        }
+        for (auto it = queue_.begin(); it != queue_.end();) {
+            if (cancelled_.count(it->id) != 0) {
+                dropped.push_back(std::move(*it));
+                it = queue_.erase(it);
+            } else {
+                ++it;
+            }
+        }
+        cancelled_.clear();
+    }
+    for (Slot* slot : stopped) {
+        fail(*slot, error(Code::kCancelled, "the request was cancelled"));
+    }
+    for (const Task& task : dropped) {
+        task.sink->failed(error(Code::kCancelled, "the request was cancelled"));
+    }
+    while (true) {
+        std::optional<Task> task;
+        Slot* slot = nullptr;
+        {
+            const std::lock_guard lock(mutex_);
+            for (auto it = queue_.begin(); it != queue_.end() && slot == nullptr; ++it) {
+                slot = slot_for(*it);
+                if (slot != nullptr) {
+                    task = std::move(*it);
+                    queue_.erase(it);
+                    break;
+                }
+            }
+            metrics_.requests_deferred = static_cast<int32_t>(queue_.size());
+        }
+        if (slot == nullptr) {
+            return true;
+        }
+        start(*slot, std::move(*task));
+    }
+}
+
+Slot* EngineImpl::slot_for(const Task& task) {
+    const Request& request = task.request;
+    if (request.id_slot >= 0) {
+        Slot& slot = slots_[static_cast<size_t>(request.id_slot)];
+        return slot.busy() ? nullptr : &slot;
+    }
+    Slot* best = nullptr;
+    double best_similarity = kSlotSimilarity;
+    for (Slot& slot : slots_) {
+        if (slot.busy() || slot.n_past == 0 || !request.cache_prompt) {
+            continue;
+        }
+        const size_t n_common = common_prefix(slot.context, static_cast<size_t>(slot.n_past), request.prompt);
+        const double similarity = static_cast<double>(n_common) / static_cast<double>(request.prompt.size());
+        if (similarity > best_similarity) {
+            best_similarity = similarity;
+            best = &slot;
+        }
+    }
+    if (best != nullptr) {
+        log::debug("slot {}: selected by LCP similarity {:.3f}", best->id, best_similarity);
+        return best;
+    }
+    for (Slot& slot : slots_) {
+        if (!slot.busy() && (best == nullptr || slot.last_used < best->last_used)) {
+            best = &slot;
+        }
+    }
+    return best;
+}
+
+void EngineImpl::start(Slot& slot, Task task) {
+    const Request& request = task.request;
+    size_t n_common = request.cache_prompt ? common_prefix(slot.context, static_cast<size_t>(slot.n_past), request.prompt) : 0;
+    // At least one token is evaluated: its logits start the text.
+    n_common = std::min(n_common, request.prompt.size() - 1);
+    if (n_common == 0 && drafter_ != nullptr) {
+        drafter_->reset(slot.id);
+    }
+    slot.state = Slot::State::kPrompt;
+    slot.context = request.prompt;
+    slot.n_past = static_cast<int32_t>(n_common);
+    slot.n_prompt = static_cast<int32_t>(request.prompt.size());
+    slot.n_decoded = 0;
+    slot.truncated = false;
+    slot.has_new_line = false;
+    slot.line_seen = false;
+    slot.timings = Timings{};
+    slot.timings.cache_n = slot.n_past;
+    slot.text.emplace(request.stop);
+    slot.t_start = Clock::now();
+    for (const TokenId token : request.prompt) {
+        task.sampler->accept(token, false);
+    }
+    slot.task = std::move(task);
+    slot.task->sink->started(slot.id);
+    slot.task->sink->prompt_progress(slot.n_past, slot.n_past, slot.n_prompt, 0.0);
+    {
+        const std::lock_guard lock(mutex_);
+        ++metrics_.requests_processing;
+        SlotSnapshot& snapshot = snapshots_[static_cast<size_t>(slot.id)];
+        snapshot.request = slot.task->request;
+        snapshot.request.prompt.clear();
+    }
+    publish(slot);
+}
+
+void EngineImpl::publish(const Slot& slot) {
+    const std::lock_guard lock(mutex_);
+    SlotSnapshot& s = snapshots_[static_cast<size_t>(slot.id)];
+    s.id = slot.id;
+    s.is_processing = slot.busy();
+    s.n_ctx = runner_->kv().n_ctx_slot();
+    s.speculative = drafter_ != nullptr;
+    if (slot.task) {
+        s.id_task = slot.task->id;
+        s.n_prompt_tokens = slot.n_prompt;
+        s.n_prompt_tokens_cache = slot.timings.cache_n;
+        s.n_prompt_tokens_processed = slot.timings.prompt_n;
+        s.n_decoded = slot.n_decoded;
+        const int32_t n_predict = slot.task->request.n_predict;
+        s.n_remaining = n_predict < 0 ? -1 : n_predict - slot.n_decoded;
+    }
+}
+
+void EngineImpl::release(Slot& slot) {
+    slot.state = Slot::State::kIdle;
+    slot.last_used = Clock::now();
+    // What isn't in the cache is not part of what the slot holds.
+    slot.context.resize(static_cast<size_t>(slot.n_past));
+    publish(slot);
+    slot.task.reset();
+    slot.text.reset();
+    const std::lock_guard lock(mutex_);
+    --metrics_.requests_processing;
+}
+
+void EngineImpl::finish(Slot& slot, StopType stop_type, std::string stopping_word, std::string text_tail) {
+    Final final;
+    final.slot = slot.id;
+    final.stop_type = stop_type;
+    final.stopping_word = std::move(stopping_word);
+    final.text_tail = std::move(text_tail);
+    final.truncated = slot.truncated;
+    final.has_new_line = slot.has_new_line;
+    final.tokens_cached = slot.n_past;
+    final.seed = slot.task->sampler->seed();
+    if (slot.n_decoded > 0) {
+        slot.timings.predicted_ms = ms_between(slot.t_first_token, Clock::now());
+    }
+    slot.timings.predicted_n = slot.n_decoded;
+    final.timings = slot.timings;
+    final.n_max = slot.task->spec.n_max;
+    final.n_min = slot.task->spec.n_min;
+    final.p_min = slot.task->spec.p_min;
+    final.relaxed_top_n = slot.task->spec.relaxed_top_n;
+    log_timings(slot);
+    {
+        const std::lock_guard lock(mutex_);
+        metrics_.tokens_predicted_total += static_cast<uint64_t>(slot.n_decoded);
+        metrics_.predicted_seconds_total += slot.timings.predicted_ms / 1000.0;
+        metrics_.n_tokens_max = std::max(metrics_.n_tokens_max, static_cast<uint64_t>(slot.n_past));
+    }
+    const std::shared_ptr<Sink> sink = slot.task->sink;
+    release(slot);
+    sink->final(final);
+}
+
+void EngineImpl::fail(Slot& slot, const Error& error) {
+    const std::shared_ptr<Sink> sink = slot.task->sink;
+    release(slot);
+    sink->failed(error);
+}
+
+void EngineImpl::log_timings(const Slot& slot) const {
+    const Timings& t = slot.timings;
+    const auto line = [&](std::string_view name, double ms, int32_t n, int32_t n_rate) {
+        const double per_token = n_rate > 0 ? ms / n_rate : 0.0;
+        const double per_second = ms > 0.0 ? 1000.0 * n_rate / ms : 0.0;
+        log::info("slot print_timing: id {:2d} | task {} | {} = {:10.2f} ms / {:5d} tokens ({:8.2f} ms per token, {:8.2f} tokens per second)", slot.id,
+                  slot.task->id, name, ms, n, per_token, per_second);
+    };
+    line("prompt eval time", t.prompt_ms, t.prompt_n, t.prompt_n);
+    line("       eval time", t.predicted_ms, slot.n_decoded, slot.n_decoded - 1);
+    log::info("slot print_timing: id {:2d} | task {} |       total time = {:10.2f} ms / {:5d} tokens", slot.id, slot.task->id,
+              t.prompt_ms + t.predicted_ms, t.prompt_n + slot.n_decoded);
+    if (t.draft_n > 0) {
+        const double mean_len = 1.0 + static_cast<double>(t.draft_n_accepted) / std::max(1, t.verify_steps);
+        log::info("slot print_timing: id {:2d} | task {} | draft acceptance = {:.5f} ({:5d} accepted / {:5d} generated), mean len = {:5.2f}", slot.id,
+                  slot.task->id, static_cast<double>(t.draft_n_accepted) / t.draft_n, t.draft_n_accepted, t.draft_n, mean_len);
+        if (t.draft_n_relaxed > 0) {
+            log::info("slot print_timing: id {:2d} | task {} | relaxed = {:5d} tokens, mean rank = {:.2f}, summed log-prob gap = {:.3f}", slot.id,
+                      slot.task->id, t.draft_n_relaxed, t.relaxed_rank_sum / t.draft_n_relaxed, t.relaxed_gap_sum);
+        }
+    }
+}
+
+}  // namespace foresay::engine

@@ -1,0 +1,87 @@
+// The engine thread and its queue. Read in this order: engine.h (what it promises), slot.h, engine_impl.cpp (requests and slots),
+// step.cpp (one round: draft, verify, emit).
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "backend/backend.h"
+#include "engine/engine.h"
+#include "engine/slot.h"
+#include "model/runner.h"
+#include "spec/drafter.h"
+#include "spec/verifier.h"
+
+namespace foresay::engine {
+
+class EngineImpl : public Engine {
+  public:
+    static Result<std::unique_ptr<EngineImpl>> create(const EngineOptions& options);
+    ~EngineImpl() override;
+
+    Result<int64_t> submit(Request request, std::shared_ptr<Sink> sink) override;
+    void cancel(int64_t task) override;
+    void shutdown() override;
+    const ModelInfo& info() const override { return info_; }
+    const EngineOptions& options() const override { return options_; }
+    std::shared_ptr<const vocab::Vocab> vocab() const override { return vocab_; }
+    std::vector<SlotSnapshot> slots() const override;
+    Metrics metrics() const override;
+
+  private:
+    EngineImpl() = default;
+
+    // create.cpp
+    Status load();
+    Status load_drafter();
+    void describe();
+
+    // engine_impl.cpp: queue and slots
+    void run();
+    bool take_work();                       ///< waits for work, starts tasks, applies cancels; false: shut down
+    Slot* slot_for(const Task& task);
+    void start(Slot& slot, Task task);
+    void finish(Slot& slot, StopType stop_type, std::string stopping_word, std::string text_tail);
+    void fail(Slot& slot, const Error& error);
+    void release(Slot& slot);
+    void log_timings(const Slot& slot) const;
+    void publish(const Slot& slot);
+    Result<SpecInForce> resolve_spec(const SpecRequest& request) const;
+
+    // step.cpp: one round
+    struct Block;                           ///< the rows of one slot in this round
+    void step();
+    void shift_if_full(Slot& slot);
+    Status draft(std::vector<Block>& blocks);
+    Status decode(std::vector<Block>& blocks);
+    Status decode_prompt_only(std::vector<Block>& blocks);
+    void verify(Block& block, std::span<const std::span<const float>> rows);
+    /// Shows one token; true when it ended the task.
+    bool emit(Slot& slot, const spec::Emitted& emitted, TokenEvent event);
+    void prompt_done(Slot& slot);
+
+    EngineOptions options_;
+    ModelInfo info_;
+    std::shared_ptr<const vocab::Vocab> vocab_;
+    std::vector<std::unique_ptr<backend::Backend>> backends_;
+    std::unique_ptr<model::Runner> runner_;
+    std::unique_ptr<spec::Drafter> drafter_;
+    std::vector<Slot> slots_;
+    spec::VerifyResult verify_result_;
+    std::vector<TokenEvent> events_;
+
+    mutable std::mutex mutex_;
+    std::condition_variable wake_;
+    std::deque<Task> queue_;                // guarded by mutex_
+    std::set<int64_t> cancelled_;           // guarded by mutex_
+    bool stopping_ = false;                 // guarded by mutex_
+    int64_t next_task_ = 0;                 // guarded by mutex_
+    std::vector<SlotSnapshot> snapshots_;   // guarded by mutex_
+    Metrics metrics_;                       // guarded by mutex_
+    std::thread thread_;
+};
+
+}  // namespace foresay::engine

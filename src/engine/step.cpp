@@ -1,0 +1,331 @@
+// One round of the engine: shift full contexts, draft for all generating slots, one pass over all rows, verify, emit.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/log.h"
+#include "engine/engine_impl.h"
+
+namespace foresay::engine {
+namespace {
+
+double ms_since(Clock::time_point from) { return std::chrono::duration<double, std::milli>(Clock::now() - from).count(); }
+
+bool uses(const sampling::Params& params, std::string_view sampler) {
+    return std::find(params.samplers.begin(), params.samplers.end(), sampler) != params.samplers.end();
+}
+
+/// The target's truncation for the drafter that samples with shared noise: the nearer both sets, the more often both draw alike.
+spec::DraftSampling draft_sampling(const SpecOptions& spec, const Task& task, int64_t position) {
+    const sampling::Params& params = task.request.sampling;
+    spec::DraftSampling sampling;
+    sampling.probabilistic = spec.probabilistic && params.temperature > 0.0F && uses(params, "temperature");
+    sampling.seed = task.sampler->seed();
+    sampling.position = position;
+    sampling.temperature = params.temperature;
+    sampling.top_k = uses(params, "top_k") ? params.top_k : 0;
+    sampling.top_p = uses(params, "top_p") ? params.top_p : 1.0F;
+    sampling.min_p = uses(params, "min_p") ? params.min_p : 0.0F;
+    return sampling;
+}
+
+}  // namespace
+
+/// The rows of one slot in this round.
+struct EngineImpl::Block {
+    Slot* slot = nullptr;
+    bool is_prompt = false;
+    std::vector<TokenId> draft;          ///< of a generating slot
+    std::vector<model::Row> rows;
+};
+
+void EngineImpl::shift_if_full(Slot& slot) {
+    const int32_t n_ctx = runner_->kv().n_ctx_slot();
+    if (!options_.context_shift || slot.n_past + 1 < n_ctx) {
+        return;
+    }
+    const Request& request = slot.task->request;
+    int32_t keep = request.n_keep < 0 ? slot.n_prompt : std::min(request.n_keep, slot.n_prompt) + (vocab_->adds_bos() ? 1 : 0);
+    keep = std::min(keep, n_ctx - 4);
+    const int32_t n_left = slot.n_past - keep;
+    const int32_t discard = std::clamp(request.n_discard > 0 ? request.n_discard : n_left / 2, 1, std::max(1, n_left - 1));
+    log::warn("slot {}: slot context shift, n_keep = {}, n_left = {}, n_discard = {}", slot.id, keep, n_left, discard);
+    runner_->shift(slot.id, slot.n_past, keep, discard);
+    if (drafter_ != nullptr) {
+        drafter_->shifted(slot.id, keep, discard);
+    }
+    slot.context.erase(slot.context.begin() + keep, slot.context.begin() + keep + discard);
+    slot.n_past -= discard;
+    slot.truncated = true;
+}
+
+Status EngineImpl::draft(std::vector<Block>& blocks) {
+    if (drafter_ == nullptr) {
+        return ok();
+    }
+    std::vector<spec::DraftRequest> requests;
+    std::vector<Block*> owners;
+    for (Block& block : blocks) {
+        Slot& slot = *block.slot;
+        const Task& task = *slot.task;
+        int32_t n_limit = std::min(task.spec.n_max, runner_->kv().n_ctx_slot() - slot.n_past - 2);
+        if (task.request.n_predict >= 0) {
+            n_limit = std::min(n_limit, task.request.n_predict - slot.n_decoded - 1);
+        }
+        if (n_limit <= 0) {
+            continue;
+        }
+        spec::DraftRequest request;
+        request.slot = slot.id;
+        request.tokens = slot.context;
+        request.n_max = n_limit;
+        request.n_min = task.spec.n_min;
+        request.p_min = task.spec.p_min;
+        request.sampling = draft_sampling(options_.spec, task, slot.n_decoded);
+        requests.push_back(request);
+        owners.push_back(&block);
+    }
+    if (requests.empty()) {
+        return ok();
+    }
+    std::vector<spec::Draft> drafts;
+    FORESAY_CHECK_OK(drafter_->propose(requests, drafts));
+    for (size_t i = 0; i < drafts.size(); ++i) {
+        auto& tokens = drafts[i].tokens;
+        const Task& task = *owners[i]->slot->task;
+        tokens.resize(std::min(tokens.size(), static_cast<size_t>(requests[i].n_max)));
+        if (task.spec.relaxed_top_n > 1) {
+            // Only the target ends a text: under the relaxed rule a draft stops before an end token.
+            const auto end = std::find_if(tokens.begin(), tokens.end(), [&](TokenId id) { return vocab_->is_eog(id); });
+            tokens.erase(end, tokens.end());
+        }
+        owners[i]->draft = std::move(tokens);
+    }
+    return ok();
+}
+
+void EngineImpl::step() {
+    std::vector<Block> blocks;
+    for (Slot& slot : slots_) {
+        if (slot.state == Slot::State::kGenerating) {
+            shift_if_full(slot);
+            blocks.push_back({&slot, false, {}, {}});
+        }
+    }
+    if (const Status drafted = draft(blocks); !drafted.has_value()) {
+        // A drafter's failure costs speed only: this round goes on without drafts.
+        log::warn("drafting failed, decoding plainly: {}", drafted.error().to_string());
+    }
+    int32_t n_rows = 0;
+    for (Block& block : blocks) {
+        Slot& slot = *block.slot;
+        block.rows.push_back({slot.context.back(), slot.n_past, slot.id, true});
+        for (size_t i = 0; i < block.draft.size(); ++i) {
+            block.rows.push_back({block.draft[i], slot.n_past + 1 + static_cast<int32_t>(i), slot.id, true});
+        }
+        n_rows += static_cast<int32_t>(block.rows.size());
+    }
+    // Prompts fill what is left; beside generating slots they get one pass's worth, so that nobody's stream stalls for a whole prompt.
+    int32_t budget = (blocks.empty() ? options_.n_batch : std::min(options_.n_batch, options_.n_ubatch)) - n_rows;
+    for (Slot& slot : slots_) {
+        if (slot.state != Slot::State::kPrompt || budget <= 0) {
+            continue;
+        }
+        Block block{&slot, true, {}, {}};
+        for (int32_t pos = slot.n_past; pos < slot.n_prompt && budget > 0; ++pos, --budget) {
+            block.rows.push_back({slot.context[static_cast<size_t>(pos)], pos, slot.id, pos + 1 == slot.n_prompt});
+        }
+        blocks.push_back(std::move(block));
+    }
+    if (const Status decoded = decode(blocks); !decoded.has_value()) {
+        for (const Block& block : blocks) {
+            if (block.slot->busy()) {
+                fail(*block.slot, decoded.error());
+            }
+        }
+    }
+    const sched::SchedulerStats& stats = runner_->scheduler_stats();
+    const std::lock_guard lock(mutex_);
+    metrics_.sched_hash_capacity = stats.hash_capacity;
+    metrics_.sched_n_nodes = stats.n_nodes;
+    metrics_.sched_n_leafs = stats.n_leafs;
+    metrics_.sched_growths_total = stats.growths;
+    metrics_.sched_plans_built_total = stats.plans_built;
+    metrics_.sched_plan_hits_total = stats.plan_hits;
+    metrics_.sched_buffer_bytes = stats.buffer_bytes;
+}
+
+Status EngineImpl::decode(std::vector<Block>& blocks) {
+    size_t i_block = 0;
+    size_t i_row = 0;
+    while (i_block < blocks.size()) {
+        // One pass: whole verify blocks (never split, so that a slot's rows are verified together), pieces of prompts.
+        std::vector<model::Row> rows;
+        std::vector<std::pair<Block*, size_t>> parts;  // block, rows taken
+        while (i_block < blocks.size()) {
+            Block& block = blocks[i_block];
+            const size_t left = block.rows.size() - i_row;
+            const size_t room = static_cast<size_t>(options_.n_ubatch) - std::min(rows.size(), static_cast<size_t>(options_.n_ubatch));
+            if (room == 0 || (!block.is_prompt && left > room && !rows.empty())) {
+                break;
+            }
+            const size_t take = block.is_prompt ? std::min(left, room) : left;
+            rows.insert(rows.end(), block.rows.begin() + static_cast<ptrdiff_t>(i_row), block.rows.begin() + static_cast<ptrdiff_t>(i_row + take));
+            parts.emplace_back(&block, take);
+            i_row += take;
+            if (i_row == block.rows.size()) {
+                ++i_block;
+                i_row = 0;
+            }
+        }
+        FORESAY_TRY(const auto logits, runner_->forward(rows));
+        {
+            const std::lock_guard lock(mutex_);
+            ++metrics_.n_decode_total;
+            metrics_.n_busy_slots_total += parts.size();
+        }
+        size_t i_logits = 0;
+        for (const auto& [block, n_taken] : parts) {
+            Slot& slot = *block->slot;
+            if (!block->is_prompt) {
+                verify(*block, std::span(logits).subspan(i_logits, n_taken));
+                i_logits += n_taken;
+                continue;
+            }
+            slot.n_past += static_cast<int32_t>(n_taken);
+            slot.timings.prompt_n += static_cast<int32_t>(n_taken);
+            slot.timings.prompt_ms = ms_since(slot.t_start);
+            slot.task->sink->prompt_progress(slot.n_past, slot.timings.cache_n, slot.n_prompt, slot.timings.prompt_ms);
+            if (slot.n_past == slot.n_prompt) {
+                prompt_done(slot);
+                if (slot.busy()) {
+                    verify(*block, std::span(logits).subspan(i_logits, 1));
+                }
+                ++i_logits;
+            } else {
+                publish(slot);
+            }
+        }
+    }
+    return ok();
+}
+
+void EngineImpl::prompt_done(Slot& slot) {
+    slot.state = Slot::State::kGenerating;
+    {
+        const std::lock_guard lock(mutex_);
+        metrics_.prompt_tokens_total += static_cast<uint64_t>(slot.timings.prompt_n);
+        metrics_.prompt_seconds_total += slot.timings.prompt_ms / 1000.0;
+    }
+    if (slot.task->request.n_predict == 0) {
+        finish(slot, StopType::kLimit, "", "");
+    }
+}
+
+void EngineImpl::verify(Block& block, std::span<const std::span<const float>> rows) {
+    Slot& slot = *block.slot;
+    Task& task = *slot.task;
+    const Request& request = task.request;
+    events_.clear();
+    const auto on_emitted = [&](std::span<const float> logits, const sampling::Draw& draw, const spec::Emitted& emitted) {
+        TokenEvent event;
+        event.id = emitted.id;
+        if (emitted.drafted) {
+            event.kind = emitted.decision.verdict == spec::Verdict::kRelaxed ? TokenKind::kRelaxed : TokenKind::kExact;
+            event.rank = std::max(0, emitted.decision.rank);
+        }
+        if (request.n_probs > 0 && !request.post_sampling_probs) {
+            float chosen = 0.0F;
+            for (const auto& top : sampling::top_logprobs(logits, request.n_probs, emitted.id, &chosen)) {
+                event.top.push_back({top.id, top.logprob});
+            }
+            event.chosen = {emitted.id, chosen};
+        } else if (request.n_probs > 0) {
+            std::vector<sampling::Candidate> sorted(draw.candidates.begin(), draw.candidates.end());
+            std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.p > b.p; });
+            event.chosen = {emitted.id, 0.0F};
+            for (const auto& candidate : sorted) {
+                if (candidate.id == emitted.id) {
+                    event.chosen.value = candidate.p;
+                }
+                if (candidate.p > 0.0F && static_cast<int32_t>(event.top.size()) < request.n_probs) {
+                    event.top.push_back({candidate.id, candidate.p});
+                }
+            }
+        }
+        events_.push_back(std::move(event));
+    };
+    const bool first = slot.n_decoded == 0;
+    spec::verify(*task.sampler, *vocab_, rows, block.draft, slot.n_decoded, {task.spec.relaxed_top_n}, on_emitted, verify_result_);
+    if (first) {
+        slot.t_first_token = Clock::now();
+    }
+    const auto n_drafted = static_cast<int32_t>(block.draft.size());
+    if (n_drafted > 0) {
+        slot.timings.draft_n += n_drafted;
+        slot.timings.draft_n_accepted += verify_result_.n_accepted;
+        slot.timings.draft_n_relaxed += verify_result_.n_relaxed;
+        ++slot.timings.verify_steps;
+        for (const spec::Emitted& emitted : verify_result_.tokens) {
+            if (emitted.drafted && emitted.decision.verdict == spec::Verdict::kRelaxed) {
+                slot.timings.relaxed_rank_sum += emitted.decision.rank;
+                slot.timings.relaxed_gap_sum += static_cast<double>(emitted.decision.gap);
+            }
+        }
+        drafter_->accepted(slot.id, n_drafted, verify_result_.n_accepted);
+        const std::lock_guard lock(mutex_);
+        metrics_.draft_n_total += static_cast<uint64_t>(n_drafted);
+        metrics_.draft_n_accepted_total += static_cast<uint64_t>(verify_result_.n_accepted);
+        metrics_.draft_n_relaxed_total += static_cast<uint64_t>(verify_result_.n_relaxed);
+        ++metrics_.verify_steps_total;
+    }
+    for (size_t i = 0; i < verify_result_.tokens.size(); ++i) {
+        // Emitting token i means that everything before it is text and in the cache; what comes after an end is forgotten with n_past.
+        if (!block.is_prompt || i > 0) {
+            ++slot.n_past;
+        }
+        slot.context.push_back(verify_result_.tokens[i].id);
+        if (emit(slot, verify_result_.tokens[i], std::move(events_[i]))) {
+            return;
+        }
+    }
+    publish(slot);
+}
+
+bool EngineImpl::emit(Slot& slot, const spec::Emitted& emitted, TokenEvent event) {
+    const Request& request = slot.task->request;
+    ++slot.n_decoded;
+    const std::string piece = vocab_->piece(emitted.id, false);
+    TextOut::Step shown = slot.text->push(piece);
+    if (piece.find('\n') != std::string::npos) {
+        slot.has_new_line = true;
+        slot.line_seen = true;
+    }
+    event.text = std::move(shown.text);
+    slot.task->sink->token(event);
+    if (shown.stopped) {
+        finish(slot, StopType::kWord, std::move(shown.stopping_word), "");
+        return true;
+    }
+    StopType stop = StopType::kNone;
+    if (!options_.context_shift && slot.n_past + 1 >= runner_->kv().n_ctx_slot()) {
+        slot.truncated = true;
+        stop = StopType::kLimit;
+    }
+    if (request.n_predict >= 0 && slot.n_decoded >= request.n_predict) {
+        stop = StopType::kLimit;
+    }
+    if (request.t_max_predict_ms >= 0 && slot.line_seen && ms_since(slot.t_first_token) > static_cast<double>(request.t_max_predict_ms)) {
+        stop = StopType::kLimit;
+    }
+    if (vocab_->is_eog(emitted.id)) {
+        stop = StopType::kEos;
+    }
+    if (stop == StopType::kNone) {
+        return false;
+    }
+    finish(slot, stop, "", slot.text->finish());
+    return true;
+}
+
+}  // namespace foresay::engine
