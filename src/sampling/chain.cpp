@@ -1,0 +1,256 @@
+// Sampler: puts the steps in order, draws by Gumbel-max with shared noise (sampling.md 3, 8 and 11.1) and hands out the
+// candidates that verification judges. The steps are in files of their own; see steps.h.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "base/assert.h"
+#include "sampling/math.h"
+#include "sampling/steps.h"
+
+namespace foresay::sampling {
+
+constexpr uint32_t kRandomSeed = 4294967295U;
+
+struct Sampler::Impl {
+    struct Link {
+        std::string name;
+        std::unique_ptr<Step> step;  ///< null: neutral, listed for describe() only
+    };
+
+    Params params;
+    std::shared_ptr<const vocab::Vocab> vocab;
+    uint32_t seed = 0;
+    std::vector<Edit> bias;  ///< ascending by id
+    std::vector<Link> chain;
+    Row row;
+    bool has_draw = false;  ///< row holds the candidates of a draw that accept() hasn't seen yet
+
+    std::unique_ptr<Step> make_step(std::string_view name) const;
+    void build_bias();
+    void build_chain();
+    TokenId select(DrawKey key);
+};
+
+namespace {
+
+TokenId first_largest(std::span<const float> logits) {
+    size_t best = 0;
+    for (size_t i = 1; i < logits.size(); ++i) {
+        // Negated, so that a NaN in front gives way to any number.
+        if (logits[i] > logits[best] || (std::isnan(logits[best]) && !std::isnan(logits[i]))) {
+            best = i;
+        }
+    }
+    return static_cast<TokenId>(best);
+}
+
+}  // namespace
+
+std::unique_ptr<Step> Sampler::Impl::make_step(std::string_view name) const {
+    if (name == "penalties") {
+        return make_penalties(params);
+    }
+    if (name == "dry") {
+        return make_dry(params, *vocab);
+    }
+    if (name == "top_n_sigma") {
+        return make_top_n_sigma(params);
+    }
+    if (name == "top_k") {
+        return make_top_k(params);
+    }
+    if (name == "typ_p") {
+        return make_typical(params);
+    }
+    if (name == "top_p") {
+        return make_top_p(params);
+    }
+    if (name == "min_p") {
+        return make_min_p(params);
+    }
+    if (name == "xtc") {
+        return make_xtc(params);
+    }
+    if (name == "infill") {
+        return make_infill(vocab);
+    }
+    FORESAY_ASSERT(name == "temperature");  // checked_params() lets only these names through
+    return make_temperature(params);
+}
+
+void Sampler::Impl::build_bias() {
+    constexpr float kBan = std::numeric_limits<float>::infinity();
+    for (const auto& [id, value] : params.logit_bias) {
+        if (id >= 0 && id < vocab->n_tokens()) {
+            bias.push_back({id, 1.0F, -value});
+        }
+    }
+    for (const TokenId id : vocab->suppressed()) {
+        bias.push_back({id, 1.0F, kBan});
+    }
+    if (params.ignore_eos) {
+        for (const TokenId id : vocab->eog_tokens()) {
+            bias.push_back({id, 1.0F, kBan});
+        }
+    }
+    std::stable_sort(bias.begin(), bias.end(), [](const Edit& a, const Edit& b) { return a.id < b.id; });
+    size_t n = 0;
+    for (const Edit& edit : bias) {
+        if (n > 0 && bias[n - 1].id == edit.id) {
+            float& offset = bias[n - 1].offset;
+            // A ban holds against an infinite bonus, whose sum with it would be NaN.
+            offset = offset == kBan || edit.offset == kBan ? kBan : offset + edit.offset;
+        } else {
+            bias[n++] = edit;
+        }
+    }
+    bias.resize(n);
+}
+
+void Sampler::Impl::build_chain() {
+    if (params.mirostat != 0) {
+        chain.push_back({"temperature", make_temperature(params)});
+        chain.push_back({"mirostat", make_mirostat(params, vocab->n_tokens())});
+        return;
+    }
+    bool is_adaptive = false;
+    for (const std::string& name : params.samplers) {
+        if (name == "adaptive_p") {
+            is_adaptive = true;  // reshapes what is left for the draw: always the last step
+        } else {
+            chain.push_back({name, make_step(name)});
+        }
+    }
+    if (is_adaptive) {
+        chain.push_back({"adaptive_p", make_adaptive_p(params)});
+    }
+}
+
+/// Gumbel-max over the candidates: argmax of ln p + noise. Ties: the lower id.
+TokenId Sampler::Impl::select(DrawKey key) {
+    const double log_sum = row.softmax();
+    const auto max = static_cast<double>(row.max_logit());
+    const uint64_t stream = noise_key(key, Purpose::kGumbel);
+    double best = -std::numeric_limits<double>::infinity();
+    // A candidate can only win when v < p * bound, because noise < -ln v: this spares nearly all candidates of a large
+    // set two logarithms. The factor covers the rounding of p and of the noise to float.
+    constexpr double kSlack = 1.00001;
+    double bound = std::numeric_limits<double>::infinity();
+    TokenId id = vocab::kNoToken;
+    for (const Candidate& c : row.items()) {
+        if (!(c.p > 0.0F)) {
+            continue;
+        }
+        const double v = uniform_of(stream, static_cast<uint32_t>(c.id));
+        if (v > static_cast<double>(c.p) * bound) {
+            continue;
+        }
+        // Counted from the maximum, so that the noise isn't lost beside a large logit.
+        const double score = (static_cast<double>(c.logit) - max) + static_cast<double>(gumbel_of(v));
+        if (score > best || (score == best && c.id < id)) {
+            best = score;
+            id = c.id;
+            bound = exp_fixed((log_sum - max) - best) * kSlack;
+        }
+    }
+    if (id == vocab::kNoToken) {
+        // Edits behind a greedy temperature have killed its choice: the best of the others is the choice then.
+        const std::span<Candidate> items = row.sorted_items(1);
+        items[0].p = 1.0F;
+        id = items[0].id;
+    }
+    return id;
+}
+
+Sampler::Sampler(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+Sampler::~Sampler() = default;
+
+Result<std::unique_ptr<Sampler>> Sampler::create(const Params& params, std::shared_ptr<const vocab::Vocab> vocab) {
+    FORESAY_ASSERT(vocab != nullptr);
+    FORESAY_TRY(Params checked, checked_params(params));
+    auto impl = std::make_unique<Impl>();
+    impl->params = std::move(checked);
+    impl->vocab = std::move(vocab);
+    impl->seed = params.seed == kRandomSeed ? static_cast<uint32_t>(std::random_device()()) : params.seed;
+    impl->build_bias();
+    impl->build_chain();
+    return std::make_unique<Sampler>(std::move(impl));
+}
+
+Draw Sampler::draw(std::span<const float> logits, int64_t position) {
+    FORESAY_ASSERT(!logits.empty());
+    const DrawKey key{impl_->seed, position};
+    Row& row = impl_->row;
+    row.start(logits);
+    row.edit(impl_->bias);
+    for (const Impl::Link& link : impl_->chain) {
+        if (link.step != nullptr) {
+            link.step->apply(row, key);
+        }
+    }
+    if (row.items().empty()) {
+        // Everything is banned. A token must come out all the same; the model's own choice is the least surprising.
+        row.assign(first_largest(logits), 0.0F);
+    }
+    Draw draw;
+    draw.id = impl_->select(key);
+    row.finish_ranks();
+    draw.candidates = row.items();
+    draw.sorted = std::is_sorted(draw.candidates.begin(), draw.candidates.end(),
+                                 [](const Candidate& a, const Candidate& b) { return a.p_rank > b.p_rank; });
+    impl_->has_draw = true;
+    return draw;
+}
+
+void Sampler::accept(TokenId id, bool generated) {
+    std::span<const Candidate> drawn_from;
+    if (generated && impl_->has_draw) {
+        drawn_from = impl_->row.items();
+        impl_->has_draw = false;
+    }
+    for (const Impl::Link& link : impl_->chain) {
+        if (link.step != nullptr) {
+            link.step->accept(id, drawn_from);
+        }
+    }
+}
+
+void Sampler::reset() {
+    impl_->has_draw = false;
+    for (const Impl::Link& link : impl_->chain) {
+        if (link.step != nullptr) {
+            link.step->reset();
+        }
+    }
+}
+
+uint32_t Sampler::seed() const {
+    return impl_->seed;
+}
+
+const Params& Sampler::params() const {
+    return impl_->params;
+}
+
+std::string Sampler::describe() const {
+    std::string text = "logits";
+    if (!impl_->bias.empty()) {
+        text += " -> logit_bias";
+    }
+    for (const Impl::Link& link : impl_->chain) {
+        text += link.step == nullptr ? " -> ?" : " -> ";
+        text += link.name;
+    }
+    return text + " -> dist";
+}
+
+bool Sampler::is_banned(TokenId id) const {
+    const auto it = std::lower_bound(impl_->bias.begin(), impl_->bias.end(), id,
+                                     [](const Edit& edit, TokenId x) { return edit.id < x; });
+    return it != impl_->bias.end() && it->id == id && it->offset == std::numeric_limits<float>::infinity();
+}
+
+}  // namespace foresay::sampling
