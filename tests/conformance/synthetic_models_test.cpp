@@ -1,0 +1,95 @@
+// Tiny F32 models of each architecture against the reference engine's logits and greedy continuations (goldens/synthetic/README.md).
+#include <algorithm>
+
+#include "tests/conformance/test_models.h"
+
+namespace foresay::test {
+namespace {
+
+struct Case {
+    const char* name;
+    float tolerance;
+};
+
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+
+class SyntheticModel : public testing::TestWithParam<std::tuple<Case, const char*>> {};
+
+TEST_P(SyntheticModel, LogitsAndGreedyTextEqualTheGoldens) {
+    const auto& [c, device] = GetParam();
+    const std::string base = shared_path(std::string("goldens/synthetic/") + c.name);
+    if (!file_exists(base + ".json")) {
+        GTEST_SKIP() << "no goldens at " << base;
+    }
+    const auto golden = read_json(base + ".json");
+    Loaded m = load(base + ".gguf", device, 1, DType::kF32);
+    ASSERT_NE(m.runner, nullptr);
+
+    auto tokens = golden["prompt"].get<std::vector<int32_t>>();
+    const auto logits = evaluate(*m.runner, tokens, tokens.size());
+    ASSERT_EQ(logits.size(), tokens.size());
+    const auto probe_ids = golden["probe_ids"].get<std::vector<size_t>>();
+    float worst = 0.0F;
+    for (size_t pos = 0; pos < logits.size(); ++pos) {
+        const auto& expected = golden["positions"][pos];
+        for (const auto& top : expected["top"]) {
+            worst = std::max(worst, std::abs(logits[pos][top[0].get<size_t>()] - top[1].get<float>()));
+        }
+        for (size_t i = 0; i < probe_ids.size(); ++i) {
+            worst = std::max(worst, std::abs(logits[pos][probe_ids[i]] - expected["probe"][i].get<float>()));
+        }
+    }
+    EXPECT_LE(worst, c.tolerance);
+    RecordProperty("worst_logit_difference", std::to_string(worst));
+
+    auto last = logits.back();
+    const auto greedy = golden["greedy"]["ids"].get<std::vector<int32_t>>();
+    for (size_t k = 0; k < greedy.size(); ++k) {
+        if (golden["greedy"]["gap"][k].get<float>() < 2.0F * worst) {
+            break;  // a near-tie within the tolerance: texts may part here
+        }
+        const auto best = static_cast<int32_t>(std::max_element(last.begin(), last.end()) - last.begin());
+        ASSERT_EQ(best, greedy[k]) << "greedy token " << k;
+        const auto next = m.runner->forward(std::vector<model::Row>{{best, static_cast<int32_t>(tokens.size()), 0, true}});
+        ASSERT_TRUE(next.has_value());
+        tokens.push_back(best);
+        last.assign((*next)[0].begin(), (*next)[0].end());
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Goldens, SyntheticModel,
+                         testing::Combine(testing::Values(Case{"llama", 5e-4F}, Case{"qwen2", 5e-4F}, Case{"qwen3", 5e-4F}, Case{"gemma3", 1e-2F},
+                                                          Case{"pair-llama-target", 5e-4F}, Case{"pair-qwen3-target", 5e-4F}),
+                                          testing::Values("reference", "cpu")));
+
+// The row contract on whole models: any chunking, slot, thread count and ISA gives the same bits as the reference backend.
+class RowContract : public testing::TestWithParam<const char*> {};
+
+TEST_P(RowContract, LogitsAreBitIdenticalForAnyBatchSlotThreadsAndIsa) {
+    const std::string path = shared_path(std::string("goldens/synthetic/") + GetParam() + ".gguf");
+    if (!file_exists(path)) {
+        GTEST_SKIP() << "no goldens at " << path;
+    }
+    std::vector<int32_t> tokens;
+    for (int32_t i = 0; i < 90; ++i) {
+        tokens.push_back((i * 37 + 11) % 256);
+    }
+    Loaded reference = load(path, "reference", 1, DType::kF16);
+    ASSERT_NE(reference.runner, nullptr);
+    const auto expected = evaluate(*reference.runner, tokens, tokens.size());
+    for (const cpu::Isa isa : cpu::available_isas()) {
+        for (const int n_threads : {1, 2, 3}) {
+            Loaded m = load(path, "cpu", 3, DType::kF16, 512, std::string(cpu::isa_name(isa)), n_threads);
+            ASSERT_NE(m.runner, nullptr);
+            for (const size_t chunk : {size_t{1}, size_t{4}, size_t{7}, size_t{64}, tokens.size()}) {
+                const auto got = evaluate(*m.runner, tokens, chunk, static_cast<int32_t>(chunk % 3));
+                ASSERT_EQ(got, expected) << "isa " << cpu::isa_name(isa) << ", threads " << n_threads << ", chunk " << chunk;
+            }
+        }
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Goldens, RowContract, testing::Values("llama", "qwen2", "qwen3", "gemma3"));
+
+}  // namespace
+}  // namespace foresay::test
