@@ -16,9 +16,12 @@ inline std::string env_or(const char* name, std::string fallback) {
 }
 
 /// A path below the shared folder: $FORESAY_SHARED, by default ../shared (tests run in the repository's root).
-inline std::string shared_path(std::string_view rel) { return env_or("FORESAY_SHARED", "../shared").append("/").append(rel); }
+inline std::string shared_path(std::string_view rel) {
+    return env_or("FORESAY_SHARED", "../shared").append("/").append(rel);
+}
 
-/// The path of a real model's file, for example "smollm2-135m-q4_1.gguf": in $FORESAY_MODELS, by default ~/.cache/foresay/models.
+/// The path of a real model's file, for example "smollm2-135m-q4_1.gguf": in $FORESAY_MODELS, by default
+/// ~/.cache/foresay/models.
 inline std::string model_path(std::string_view name) {
     return env_or("FORESAY_MODELS", env_or("HOME", ".") + "/.cache/foresay/models").append("/").append(name);
 }

@@ -108,7 +108,8 @@ constexpr std::array<std::string_view, 4> kVisibleMarkers{"<|channel|>", "<|mess
 
 void make_control(TokenTable* tokens, TokenId id) {
     if (!tokens->has(id, kControl)) {
-        log::warn("vocabulary: token {} '{}' isn't marked as control; treated as control", id, tokens->text(id));
+        // Common in files in use (`</s>` in Qwen 2), so no warning.
+        log::debug("vocabulary: token {} '{}' isn't marked as control; treated as control", id, tokens->text(id));
         tokens->add_attributes(id, kControl);
     }
 }

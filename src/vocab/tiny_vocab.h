@@ -24,9 +24,9 @@ struct TinyVocab {
     std::vector<int32_t> types;
     std::vector<float> scores;
     std::vector<std::string> merges;
-    std::vector<std::pair<std::string, uint32_t>> ids;   ///< "bos_token_id", value
-    std::vector<std::pair<std::string, bool>> flags;     ///< "add_bos_token", value
-    std::function<void(gguf::Writer*)> extra;            ///< further keys
+    std::vector<std::pair<std::string, uint32_t>> ids;  ///< "bos_token_id", value
+    std::vector<std::pair<std::string, bool>> flags;    ///< "add_bos_token", value
+    std::function<void(gguf::Writer*)> extra;           ///< further keys
 
     void add(std::string text, int32_t type = 1, float score = 0) {
         tokens.push_back(std::move(text));
@@ -87,14 +87,20 @@ inline TinyVocab tiny_bpe() {
     for (int byte = 0; byte < 256; ++byte) {
         tiny.add(std::string(byte_map_symbol(static_cast<unsigned char>(byte))));
     }
-    tiny.add("<|endoftext|>", 3);   // 256
-    tiny.add("<|im_start|>", 3);    // 257
-    tiny.add("<|im_end|>", 3);      // 258
-    tiny.add("<tool>", 4);          // 259, user-defined
-    tiny.add("<tool>x", 4);         // 260, longer than the one before
+    tiny.add("<|endoftext|>", 3);  // 256
+    tiny.add("<|im_start|>", 3);   // 257
+    tiny.add("<|im_end|>", 3);     // 258
+    tiny.add("<tool>", 4);         // 259, user-defined
+    tiny.add("<tool>x", 4);        // 260, longer than the one before
     tiny.ids = {{"bos_token_id", 256}, {"eos_token_id", 256}};
-    for (const auto& [left, right] : std::vector<std::pair<std::string, std::string>>{
-             {"h", "e"}, {"l", "l"}, {"he", "ll"}, {"hell", "o"}, {"\xC4\xA0", "w"}, {"o", "r"}, {"a", "a"}, {"aa", "aa"}}) {
+    for (const auto& [left, right] : std::vector<std::pair<std::string, std::string>>{{"h", "e"},
+                                                                                      {"l", "l"},
+                                                                                      {"he", "ll"},
+                                                                                      {"hell", "o"},
+                                                                                      {"\xC4\xA0", "w"},
+                                                                                      {"o", "r"},
+                                                                                      {"a", "a"},
+                                                                                      {"aa", "aa"}}) {
         tiny.add_merge(left, right);
     }
     return tiny;
@@ -113,8 +119,8 @@ inline TinyVocab tiny_spm() {
         tiny.add(std::string("<0x") + kHex[byte / 16] + kHex[byte % 16] + ">", 6);
     }
     float score = -1;
-    for (const char* piece : {"\xE2\x96\x81", "h", "e", "l", "o", "w", "r", "d", "a", "\xC3\xA9", "ll", "he", "\xE2\x96\x81w", "aa", "lo",
-                              "hell", "hello", "\xE2\x96\x81hello", "aaaa"}) {
+    for (const char* piece : {"\xE2\x96\x81", "h", "e", "l", "o", "w", "r", "d", "a", "\xC3\xA9", "ll", "he",
+                              "\xE2\x96\x81w", "aa", "lo", "hell", "hello", "\xE2\x96\x81hello", "aaaa"}) {
         tiny.add(piece, 1, score--);
     }
     tiny.add("<tool>", 4);
@@ -136,8 +142,13 @@ inline TinyVocab tiny_gemma4() {
     for (const char* piece : {"\xE2\x96\x81", "h", "e", "l", "o", "\n", "\n\n", "\xC3\xA9"}) {
         tiny.add(piece);
     }
-    for (const auto& [left, right] : std::vector<std::pair<std::string, std::string>>{
-             {"\n", "\n"}, {"h", "e"}, {"l", "l"}, {"\xE2\x96\x81", "he"}, {"\xE2\x96\x81he", "ll"}, {"\xE2\x96\x81", "\xE2\x96\x81"}}) {
+    for (const auto& [left, right] :
+         std::vector<std::pair<std::string, std::string>>{{"\n", "\n"},
+                                                          {"h", "e"},
+                                                          {"l", "l"},
+                                                          {"\xE2\x96\x81", "he"},
+                                                          {"\xE2\x96\x81he", "ll"},
+                                                          {"\xE2\x96\x81", "\xE2\x96\x81"}}) {
         tiny.add_merge(left, right);
     }
     tiny.ids = {{"bos_token_id", 2}, {"eos_token_id", 1}};
