@@ -80,6 +80,9 @@ class Backend {
     /// True when programs of this backend can read memory of `other` without a copy.
     virtual bool can_read(const Backend& other) const = 0;
 
+    /// True when its memory is ordinary host memory: the caller may then fill inputs and read outputs in place.
+    virtual bool is_host() const { return true; }
+
     /// Activation memory, 64-byte aligned. Errors: out_of_memory with the size.
     virtual Result<std::unique_ptr<Buffer>> allocate(size_t bytes) = 0;
     /// Moves bytes between this backend's memory and the host.
