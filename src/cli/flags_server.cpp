@@ -1,0 +1,273 @@
+// Flags of the HTTP server and of what it makes of chats.
+#include <fmt/format.h>
+
+#include "cli/flag_values.h"
+#include "cli/flags.h"
+
+namespace foresay::cli {
+namespace {
+
+/// Adds the keys of a comma list.
+Status take_keys(Options& options, std::string_view text) {
+    for (std::string& key : split(text, ',')) {
+        options.server.api_keys.push_back(std::move(key));
+    }
+    return ok();
+}
+
+/// One key per line; blank lines and lines that begin with # are skipped.
+Status take_key_file(Options& options, std::string_view path) {
+    FORESAY_TRY(const std::string text, read_text_file(std::string(path)));
+    for (std::string line : split(text, '\n')) {
+        while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) {
+            line.pop_back();
+        }
+        if (!line.empty() && line.front() != '#') {
+            options.server.api_keys.push_back(std::move(line));
+        }
+    }
+    return ok();
+}
+
+Status take_ping(Options& options, std::string_view text) {
+    FORESAY_TRY(const int64_t seconds, parse_int(text, -1, 86400));
+    options.server.sse_ping_interval_s = static_cast<int>(seconds);
+    return ok();
+}
+
+constexpr const char* kNoChat = "chat completions aren't served yet";
+
+Flag ignored(std::vector<std::string> names, std::string env, std::string value, std::string help, std::string note,
+             Setter check) {
+    return {.names = std::move(names),
+            .env = std::move(env),
+            .value = std::move(value),
+            .help = std::move(help),
+            .note = std::move(note),
+            .set = std::move(check),
+            .commands = kServe,
+            .support = Support::kNoEffect};
+}
+
+Flag refused(std::vector<std::string> names, std::string env, std::string value, std::string help,
+             std::string note = {}) {
+    return {.names = std::move(names),
+            .env = std::move(env),
+            .value = std::move(value),
+            .help = std::move(help),
+            .note = std::move(note),
+            .commands = kServe,
+            .support = Support::kUnsupported};
+}
+
+/// A boolean that has no effect, with both spellings.
+Flag ignored_boolean(std::vector<std::string> names, std::vector<std::string> negated, std::string env,
+                     std::string help, std::string note) {
+    return {.names = std::move(names),
+            .negated = std::move(negated),
+            .env = std::move(env),
+            .help = std::move(help),
+            .note = std::move(note),
+            .set = check_bool(),
+            .commands = kServe,
+            .support = Support::kNoEffect};
+}
+
+}  // namespace
+
+FlagGroup server_flags() {
+    return {"Server",
+            {
+                {.names = {"--host"},
+                 .env = "LLAMA_ARG_HOST",
+                 .value = "ADDRESS",
+                 .fallback = "127.0.0.1",
+                 .help = "address to listen on; several: a comma list",
+                 .set = to_nonempty_text([](Options& o) -> std::string& { return o.server.host; }),
+                 .commands = kServe},
+                {.names = {"--port"},
+                 .env = "LLAMA_ARG_PORT",
+                 .value = "N",
+                 .fallback = "8080",
+                 .help = "port to listen on; 0: any free one, see the line 'listening on'",
+                 .set = to_int([](Options& o) -> int32_t& { return o.server.port; }, 0, 65535),
+                 .commands = kServe},
+                {.names = {"--api-key"},
+                 .env = "LLAMA_API_KEY",
+                 .value = "KEY",
+                 .help = "key that requests must carry; a comma list",
+                 .set = take_keys,
+                 .commands = kServe,
+                 .repeatable = true},
+                {.names = {"--api-key-file"},
+                 .env = "LLAMA_ARG_API_KEY_FILE",
+                 .value = "FILE",
+                 .help = "file of keys, one a line",
+                 .set = take_key_file,
+                 .commands = kServe,
+                 .repeatable = true},
+                {.names = {"--api-prefix"},
+                 .env = "LLAMA_ARG_API_PREFIX",
+                 .value = "PREFIX",
+                 .help = "in front of all routes",
+                 .set = to_text([](Options& o) -> std::string& { return o.server.api_prefix; }),
+                 .commands = kServe},
+                {.names = {"--metrics"},
+                 .negated = {"--no-metrics"},
+                 .env = "LLAMA_ARG_ENDPOINT_METRICS",
+                 .fallback = "on",
+                 .help = "GET /metrics",
+                 .set = to_bool([](Options& o) -> bool& { return o.server.metrics; }),
+                 .commands = kServe},
+                {.names = {"--slots"},
+                 .negated = {"--no-slots"},
+                 .env = "LLAMA_ARG_ENDPOINT_SLOTS",
+                 .fallback = "on",
+                 .help = "GET /slots",
+                 .set = to_bool([](Options& o) -> bool& { return o.server.slots; }),
+                 .commands = kServe},
+                {.names = {"--props"},
+                 .negated = {"--no-props"},
+                 .env = "LLAMA_ARG_ENDPOINT_PROPS",
+                 .fallback = "off",
+                 .help = "POST /props",
+                 .set = to_bool([](Options& o) -> bool& { return o.server.props; }),
+                 .commands = kServe},
+                {.names = {"-to", "--timeout"},
+                 .env = "LLAMA_ARG_TIMEOUT",
+                 .value = "SECONDS",
+                 .fallback = "3600",
+                 .help = "longest time of one read or write",
+                 .set = to_int([](Options& o) -> int32_t& { return o.server.timeout_s; }, 1, 1 << 24),
+                 .commands = kServe},
+                {.names = {"--sse-ping-interval"},
+                 .env = "LLAMA_ARG_SSE_PING_INTERVAL",
+                 .value = "SECONDS",
+                 .fallback = "30",
+                 .help = "sign of life in a silent stream; -1: none",
+                 .set = take_ping,
+                 .commands = kServe},
+                {.names = {"--cors-origins"},
+                 .env = "LLAMA_ARG_CORS_ORIGINS",
+                 .value = "LIST",
+                 .fallback = "none",
+                 .help = "pages that may use the server from a browser; * is any, the peer's default",
+                 .set = to_text([](Options& o) -> std::string& { return o.server.cors_origins; }),
+                 .commands = kServe},
+                {.names = {"--cors-methods"},
+                 .env = "LLAMA_ARG_CORS_METHODS",
+                 .value = "LIST",
+                 .fallback = "GET, POST, DELETE, OPTIONS",
+                 .help = "what such pages may do",
+                 .set = to_text([](Options& o) -> std::string& { return o.server.cors_methods; }),
+                 .commands = kServe},
+                {.names = {"--cors-headers"},
+                 .env = "LLAMA_ARG_CORS_HEADERS",
+                 .value = "LIST",
+                 .fallback = "*",
+                 .help = "headers such pages may send",
+                 .set = to_text([](Options& o) -> std::string& { return o.server.cors_headers; }),
+                 .commands = kServe},
+                {.names = {"--cors-credentials"},
+                 .negated = {"--no-cors-credentials"},
+                 .env = "LLAMA_ARG_CORS_CREDENTIALS",
+                 .fallback = "on",
+                 .help = "such pages may send credentials",
+                 .set = to_bool([](Options& o) -> bool& { return o.server.cors_credentials; }),
+                 .commands = kServe},
+                {.names = {"--cache-prompt"},
+                 .negated = {"--no-cache-prompt"},
+                 .env = "LLAMA_ARG_CACHE_PROMPT",
+                 .fallback = "on",
+                 .help = "keep a slot's prompt for the next request that begins like it",
+                 .set = to_bool([](Options& o) -> bool& { return o.server.cache_prompt; }),
+                 .commands = kServe},
+                {.names = {"-r", "--reverse-prompt"},
+                 .value = "TEXT",
+                 .help = "default stop string",
+                 .set = [](Options& o, std::string_view text) -> Status {
+                     o.server.stop.emplace_back(text);
+                     return ok();
+                 },
+                 .commands = kServe | kRun,
+                 .repeatable = true},
+                ignored_boolean({"--ui", "--webui"}, {"--no-ui", "--no-webui"}, "LLAMA_ARG_UI", "the page at /",
+                                "there is no web page yet"),
+                ignored_boolean({"-cb", "--cont-batching"}, {"-nocb", "--no-cont-batching"}, "LLAMA_ARG_CONT_BATCHING",
+                                "compute requests together", "always on"),
+                ignored_boolean({"--cache-idle-slots"}, {"--no-cache-idle-slots"}, "LLAMA_ARG_CACHE_IDLE_SLOTS",
+                                "keep prompts of idle slots in memory", "a slot keeps its own prompt only"),
+                ignored({"-cram", "--cache-ram"}, "LLAMA_ARG_CACHE_RAM", "MIB", "memory for prompts of other slots",
+                        "a slot keeps its own prompt only", check_int(-1, kMaxInt)),
+                ignored({"--cache-reuse"}, "LLAMA_ARG_CACHE_REUSE", "N", "least chunk to reuse by shifting",
+                        "only common beginnings are reused", check_int(0, kMaxInt)),
+                ignored({"-sps", "--slot-prompt-similarity"}, "", "X", "how alike prompts must be to get the same slot",
+                        "the slot with the longest common beginning is taken", check_float(0, 1)),
+                ignored({"--threads-http"}, "LLAMA_ARG_THREADS_HTTP", "N", "threads for HTTP",
+                        "one thread serves all connections", check_int(-1, 4096)),
+                ignored({"--reuse-port"}, "LLAMA_ARG_REUSE_PORT", "", "share the port with other processes",
+                        "the port isn't shared", check_anything()),
+                ignored({"--embd-normalize"}, "", "N", "how embeddings are normalised",
+                        "embeddings aren't supported yet", check_int(-1, kMaxInt)),
+                refused({"--path"}, "LLAMA_ARG_STATIC_PATH", "DIR", "serve the files of DIR"),
+                refused({"--ssl-key-file"}, "LLAMA_ARG_SSL_KEY_FILE", "FILE", "TLS", "put a TLS proxy in front"),
+                refused({"--ssl-cert-file"}, "LLAMA_ARG_SSL_CERT_FILE", "FILE", "TLS", "put a TLS proxy in front"),
+                refused({"--slot-save-path"}, "", "DIR", "where slots are saved"),
+                refused({"--embedding", "--embeddings"}, "LLAMA_ARG_EMBEDDINGS", "", "serve embeddings"),
+                refused({"--rerank", "--reranking"}, "LLAMA_ARG_RERANKING", "", "serve reranking"),
+                refused({"--pooling"}, "LLAMA_ARG_POOLING", "TYPE", "pooling of embeddings"),
+                refused({"-sp", "--special"}, "", "", "show special tokens in the text"),
+                refused({"--sleep-idle-seconds"}, "", "N", "unload the model when idle"),
+                refused({"--spm-infill"}, "", "", "suffix first for infill"),
+            }};
+}
+
+FlagGroup template_flags() {
+    return {"Chat",
+            {
+                ignored_boolean({"--jinja"}, {"--no-jinja"}, "LLAMA_ARG_JINJA", "use the model's own chat template",
+                                kNoChat),
+                ignored({"--chat-template"}, "LLAMA_ARG_CHAT_TEMPLATE", "NAME", "built-in template or the text of one",
+                        kNoChat, check_anything()),
+                ignored({"--chat-template-file"}, "LLAMA_ARG_CHAT_TEMPLATE_FILE", "FILE", "file of a template", kNoChat,
+                        [](Options&, std::string_view path) -> Status {
+                            FORESAY_TRY([[maybe_unused]] const std::string text, read_text_file(std::string(path)));
+                            return ok();
+                        }),
+                ignored({"--chat-template-kwargs"}, "LLAMA_ARG_CHAT_TEMPLATE_KWARGS", "JSON",
+                        "variables for the template", kNoChat, check_anything()),
+                ignored({"--reasoning-format"}, "LLAMA_ARG_THINK", "NAME", "how thinking is taken out of replies",
+                        kNoChat, check_choice({"none", "auto", "deepseek", "deepseek-legacy"})),
+                ignored({"-rea", "--reasoning"}, "LLAMA_ARG_REASONING", "on|off|auto", "thinking", kNoChat,
+                        check_choice({"on", "off", "auto"})),
+                ignored({"--reasoning-effort"}, "LLAMA_ARG_REASONING_EFFORT", "NAME", "how much thinking", kNoChat,
+                        check_anything()),
+                {.names = {"--reasoning-budget"},
+                 .env = "LLAMA_ARG_THINK_BUDGET",
+                 .value = "N",
+                 .fallback = "-1",
+                 .help = "most thinking tokens; only -1, no limit, is supported",
+                 .set = [](Options&, std::string_view text) -> Status {
+                     FORESAY_TRY(const int64_t n, parse_int(text, -1, kMaxInt));
+                     if (n >= 0) {
+                         return error(Code::kUnsupported, "a thinking budget is not supported yet; -1 is");
+                     }
+                     return ok();
+                 },
+                 .commands = kServe},
+                ignored({"--reasoning-budget-message"}, "LLAMA_ARG_THINK_BUDGET_MESSAGE", "TEXT",
+                        "text when the budget ends", kNoChat, check_anything()),
+                ignored_boolean({"--prefill-assistant"}, {"--no-prefill-assistant"}, "LLAMA_ARG_PREFILL_ASSISTANT",
+                                "continue a last message of the assistant", kNoChat),
+                ignored_boolean({"--skip-chat-parsing"}, {"--no-skip-chat-parsing"}, "LLAMA_ARG_SKIP_CHAT_PARSING",
+                                "leave replies as they are", kNoChat),
+                {.names = {"-e", "--escape"},
+                 .negated = {"--no-escape"},
+                 .fallback = "on",
+                 .help = "in the prompt of run and tokenize, \\n means a new line, and so on",
+                 .set = to_bool([](Options& o) -> bool& { return o.local.escape; }),
+                 .commands = kServe | kRun | kTokenize},
+            }};
+}
+
+}  // namespace foresay::cli
