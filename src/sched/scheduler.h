@@ -24,7 +24,7 @@ struct SchedulerOptions {
     int max_plans = 64;    ///< 16 verify widths, 16 draft shapes, prefill buckets; the least recently used goes
     bool in_place = true;  ///< let element-wise nodes write over an operand that dies there
     /// Test hook: asked before each allocation of the scheduler with its bytes; false makes it fail. May be empty.
-    std::function<bool(size_t bytes)> allow_allocation;
+    std::function<bool(size_t bytes)> allow_allocation{};
 };
 
 /// What a caller knows of a graph without building it (model, kind, width, ...), hashed by the caller.
