@@ -92,9 +92,13 @@ constexpr SplitStep kChameleon[] = {
     regex("<sentinel:[0-9]+>"), regex("(?:IMGIMG)(?:[A-I]{1,4})Z"), regex(R"([\t\n]|    |  )"),
     regex(R"(\p{N})"),          regex(R"([\p{P}!-/:-@\[-`{-~])"),   regex(GPT2),
 };
+// The chunks of 512 are matched as one and cut by the second step: one at a time, the first alternative would look for
+// a newline through the whole run again for each of them.
 constexpr SplitStep kJais2[] = {
-    regex(LLAMA3_HEAD R"(\s*[\r\n]+|\s{512}(?!\S)|\s{256}(?!\S)|\s{128}(?!\S)|\s{64}(?!\S)|\s{32}(?!\S)|)"
-                      R"(\s{16}(?!\S)|\s{8}(?!\S)|\s{4}(?!\S)|\s{1,2}(?!\S)|\s{1})")};
+    regex(LLAMA3_HEAD R"(\s*[\r\n]+|(?:\s{512}(?!\S))++|\s{256}(?!\S)|\s{128}(?!\S)|\s{64}(?!\S)|\s{32}(?!\S)|)"
+                      R"(\s{16}(?!\S)|\s{8}(?!\S)|\s{4}(?!\S)|\s{1,2}(?!\S)|\s{1})"),
+    {SplitStep::kBlankChunks, nullptr},
+};
 constexpr SplitStep kSeed[] = {regex(CON "|" WORD R"(|\p{N}{1}| ?[^\s\p{L}\p{N}\r\n]+|)" TAIL)};
 constexpr SplitStep kBailing[] = {
     regex(R"('(?:[sSdDmMtT]|[lL][lL]|[vV][eE]|[rR][eE])|)" WORD R"(|\p{N}|)" MARKS R"(|\s*[\r\n]|\s+(?!\S)|\s+)")};

@@ -16,6 +16,7 @@ struct SplitStep {
         kTrailingSpace,   ///< `\s+$`; by hand, as a regex it is quadratic in a run of blanks inside a segment
         kDigitsInThrees,  ///< runs of \p{N} become segments, cut into threes from the right
         kAsciiDigitCuts,  ///< `(?=([0-9]{3})+(?![0-9]))`: cuts before each group of three; by hand for the same reason
+        kBlankChunks,     ///< segments of over 512 blanks without a newline are cut every 512 code points
     };
 
     Kind kind = kRegex;

@@ -205,6 +205,28 @@ void split_ascii_digit_cuts(std::string_view text, Word segment, Collector* out)
     out->add(begin, segment.end);
 }
 
+void split_blank_chunks(std::string_view text, Word segment, Collector* out) {
+    constexpr size_t kChunk = 512;  // of the pattern (jais-2)
+    const std::string_view inside = text.substr(segment.begin, segment.end - segment.begin);
+    std::vector<size_t> cuts;
+    size_t n = 0;
+    for (size_t pos = 0; pos < inside.size(); ++n) {
+        const Decoded decoded = decode_utf8(inside, pos);
+        if (!is_white_space(decoded.cp) || decoded.cp == '\n' || decoded.cp == '\r') {
+            out->add(segment.begin, segment.end);
+            return;
+        }
+        if (n % kChunk == 0) {
+            cuts.push_back(pos);
+        }
+        pos += decoded.bytes;
+    }
+    cuts.push_back(inside.size());
+    for (size_t i = 0; i + 1 < cuts.size(); ++i) {
+        out->add(segment.begin + cuts[i], segment.begin + cuts[i + 1]);
+    }
+}
+
 Result<Code_> compile(const char* pattern) {
     const std::string rewritten = rewrite_spaces(pattern);
     int code = 0;
@@ -271,6 +293,9 @@ std::vector<Word> PreTokenizer::split(std::string_view text) const {
                     break;
                 case SplitStep::kAsciiDigitCuts:
                     split_ascii_digit_cuts(text, segment, &next);
+                    break;
+                case SplitStep::kBlankChunks:
+                    split_blank_chunks(text, segment, &next);
                     break;
             }
         }

@@ -84,6 +84,16 @@ TEST(PreTokenizer, StepsOfTheirOwnKind) {
                      "b"}));
 }
 
+TEST(PreTokenizer, LongRunsOfBlanksInJais2) {
+    const auto blanks = [](size_t n) { return std::string(n, ' '); };
+    EXPECT_EQ(split("jais-2", blanks(1300)), (Words{blanks(512), blanks(512), blanks(256), blanks(16), blanks(4)}));
+    EXPECT_EQ(split("jais-2", blanks(1025) + "x"), (Words{blanks(512), blanks(512), " x"}));
+    EXPECT_EQ(split("jais-2", blanks(1024) + "x"),
+              (Words{blanks(512), blanks(256), blanks(128), blanks(64), blanks(32), blanks(16), blanks(8), blanks(4),
+                     blanks(2), blanks(1), " x"}));
+    EXPECT_EQ(split("jais-2", blanks(2000) + "\n"), (Words{blanks(2000) + "\n"}));
+}
+
 TEST(PreTokenizer, WhiteSpaceIsUnicodesAndNotPcres) {
     EXPECT_EQ(split("gpt-2", "a\xC2\xA0 b"), (Words{"a", "\xC2\xA0", " b"}));  // U+00A0 is a blank
     EXPECT_EQ(split("gpt-2",
