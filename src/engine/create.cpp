@@ -70,8 +70,7 @@ Status EngineImpl::load() {
     cpu_options.repack = options_.repack;
     FORESAY_TRY(cpu_options.isa, cpu::parse_isa(options_.cpu_isa));
     if (options_.device == "reference") {
-        FORESAY_TRY(auto reference, backend::ReferenceBackend::create());
-        backends_.push_back(std::move(reference));
+        backends_.push_back(reference::ReferenceBackend::create());
         info_.cpu_isa = "reference";
         info_.n_threads = 1;
     } else if (options_.device == "cpu") {
