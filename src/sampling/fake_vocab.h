@@ -13,10 +13,10 @@ namespace foresay::vocab {
 
 class FakeVocab final : public Vocab {
   public:
-    /// n tokens named "t0", "t1", ...
+    /// n tokens named "t0", "t1", and so on.
     explicit FakeVocab(int32_t n) {
         for (int32_t i = 0; i < n; ++i) {
-            tokens.push_back("t" + std::to_string(i));
+            tokens.push_back(std::string("t").append(std::to_string(i)));  // "t" + ... warns falsely in g++ 12
         }
     }
 
