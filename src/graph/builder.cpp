@@ -188,7 +188,7 @@ TensorId Builder::view_rows(TensorId x, int64_t first, int64_t n) {
     }
     if (first < 0 || n < 1 || first > from.ne[d] || n > from.ne[d] - first) {
         return fail(error(Code::kInvalidArgument,
-                          fmt::format("rows {}..{} of a tensor of {} rows", first, first + n, from.ne[d]),
+                          fmt::format("{} rows from row {} of a tensor of {} rows", n, first, from.ne[d]),
                           fmt::format("node {}: view_rows '{}'", graph_.n_tensors(), from.name)));
     }
     std::array<int64_t, 4> ne = from.ne;

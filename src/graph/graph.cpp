@@ -98,14 +98,14 @@ Error node_error(const Tensor& node, std::string message) {
 }
 
 Status check_shape(const Tensor& tensor) {
-    constexpr int64_t kMaxBytes = int64_t{1} << 48;
     const DTypeInfo& info = dtype_info(tensor.dtype);
     int64_t elements = 1;
     for (const int64_t n : tensor.ne) {
         if (n < 1) {
             return node_error(tensor, fmt::format("shape {} has a dimension below 1", shape_text(tensor.ne)));
         }
-        if (!checked_mul(elements, n, &elements) || elements > kMaxBytes / static_cast<int64_t>(info.block_bytes)) {
+        if (!checked_mul(elements, n, &elements) ||
+            elements > kMaxTensorBytes / static_cast<int64_t>(info.block_bytes)) {
             return node_error(tensor, fmt::format("shape {} is too large to address", shape_text(tensor.ne)));
         }
     }

@@ -156,6 +156,13 @@ INSTANTIATE_TEST_SUITE_P(
                                  n.view_offset = 4;
                              },
                              "lies outside"},
+                      Broken{"view_offset_wraps",
+                             [](Graph&, Tensor& n) {
+                                 n.op = Op::kView;
+                                 n.view_of = n.src[0];
+                                 n.view_offset = INT64_MIN;
+                             },
+                             "outside of any tensor"},
                       Broken{"view_unresolved",
                              [](Graph&, Tensor& n) {
                                  n.op = Op::kView;

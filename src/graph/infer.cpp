@@ -3,6 +3,7 @@
 // strides.
 #include <fmt/format.h>
 
+#include "base/checked.h"
 #include "graph/graph.h"
 #include "graph/shapes.h"
 
@@ -69,6 +70,9 @@ Status infer_view(const Context& c) {
         return c.fail(fmt::format("view isn't resolved to the memory's owner, tensor {}", index(root)));
     }
     const auto from_bytes = static_cast<int64_t>(from.span_bytes());
+    if (c.node.view_offset < 0 || c.node.view_offset > kMaxTensorBytes) {
+        return c.fail(fmt::format("view offset {} lies outside of any tensor", c.node.view_offset));
+    }
     const int64_t bytes = contiguous_strides(c.node.dtype, c.node.ne)[3] * c.node.ne[3];
     const int64_t offset = c.node.view_offset - from.view_offset;
     if (offset < 0 || offset > from_bytes || bytes > from_bytes - offset) {
@@ -218,7 +222,11 @@ Status infer_attention(const Context& c) {
     if (c.n_src() == 6) {
         FORESAY_CHECK_OK(c.expect(5, "sinks", DType::kF32, {q.ne[1], 1, 1, 1}));
     }
-    c.result(DType::kF32, {c.src(2).ne[0] / p.n_head_kv * q.ne[1], q.ne[2], 1, 1});
+    int64_t width = 0;
+    if (!checked_mul(c.src(2).ne[0] / p.n_head_kv, q.ne[1], &width)) {
+        return c.fail("the result is too large to address");
+    }
+    c.result(DType::kF32, {width, q.ne[2], 1, 1});
     return ok();
 }
 

@@ -7,6 +7,9 @@
 
 namespace foresay::graph {
 
+/// No tensor is larger, so that sums and products of sizes can't overflow.
+inline constexpr int64_t kMaxTensorBytes = int64_t{1} << 48;
+
 /// "[64, 3]": trailing ones left out, as shapes are written in messages.
 std::string shape_text(const std::array<int64_t, 4>& ne);
 
@@ -19,7 +22,7 @@ std::array<int64_t, 4> contiguous_strides(DType dtype, const std::array<int64_t,
 /// Every dimension at least 1, ne[0] whole blocks, and the byte count below 2^48 (so that no later product overflows).
 Status check_shape(const Tensor& tensor);
 
-/// Errors of a source list: ids in range, the right count. Named after the node.
+/// invalid_argument, named after the node.
 Error node_error(const Tensor& node, std::string message);
 
 }  // namespace foresay::graph
