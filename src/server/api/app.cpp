@@ -1,0 +1,32 @@
+#include "server/api/app.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace foresay::server {
+
+std::shared_ptr<App> App::make(const ServerOptions& options, std::shared_ptr<engine::Engine> engine) {
+    auto app = std::make_shared<App>();
+    const engine::ModelInfo& info = engine->info();
+    app->options = options;
+    app->parse.vocab = engine->vocab();
+    app->parse.sampling = options.sampling_defaults;
+    app->parse.n_predict = options.n_predict;
+    app->parse.n_keep = engine->options().n_keep;
+    app->parse.stop = options.stop;
+    app->parse.cache_prompt = options.cache_prompt;
+    app->parse.sse_ping_interval_s = std::max(options.sse_ping_interval_s, 0);
+    app->parse.n_slots = info.n_parallel;
+    app->parse.max_prompts = static_cast<size_t>(std::max(options.max_queued, 0) + std::max(info.n_parallel, 1));
+    app->format.vocab = engine->vocab();
+    app->format.model_name = info.name;
+    app->format.spec_types = info.spec_types;
+    app->format.spec = engine->options().spec;
+    app->start_unix_s =
+        std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+    app->engine = std::move(engine);
+    return app;
+}
+
+}  // namespace foresay::server

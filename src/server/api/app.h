@@ -1,0 +1,40 @@
+// What the routes share once a model is loaded: the engine, the defaults, the counters. Internal to server.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "engine/engine.h"
+#include "server/api/format_completion.h"
+#include "server/api/parse_completion.h"
+#include "server/server.h"
+
+namespace foresay::server {
+
+/// Counters that the engine doesn't keep. I/O thread only, but for the atomic.
+struct Counters {
+    std::atomic<int64_t> tasks_in_flight{0};  ///< given to the engine and not ended; bounds the queue
+    uint64_t requests_total = 0;
+    uint64_t requests_refused_total = 0;    ///< 429
+    uint64_t requests_cancelled_total = 0;  ///< the client went away
+    uint64_t prompt_tokens_cached_total = 0;
+    // For the rates of /metrics, which are over the window since the last scrape.
+    uint64_t prompt_tokens = 0;
+    double prompt_ms = 0.0;
+    uint64_t predicted_steps = 0;  ///< tokens but the first of each answer
+    double predicted_ms = 0.0;
+};
+
+struct App {
+    ServerOptions options;
+    std::shared_ptr<engine::Engine> engine;
+    ParseContext parse;
+    FormatContext format;
+    Counters counters;
+    int64_t start_unix_s = 0;
+
+    static std::shared_ptr<App> make(const ServerOptions& options, std::shared_ptr<engine::Engine> engine);
+};
+
+}  // namespace foresay::server

@@ -1,0 +1,116 @@
+#include "server/api/format_settings.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+namespace foresay::server {
+namespace {
+
+/// Biases as asked for, and those that ignore_eos stands for; minus infinity reads null.
+Json format_bias(const sampling::Params& params, const vocab::Vocab& vocab) {
+    Json list = Json::array();
+    for (const auto& [token, bias] : params.logit_bias) {
+        list.push_back(
+            {{"bias", std::isfinite(bias) ? Json(static_cast<double>(bias)) : Json(nullptr)}, {"token", token}});
+    }
+    if (params.ignore_eos) {
+        for (const vocab::TokenId token : vocab.eog_tokens()) {
+            list.push_back({{"bias", nullptr}, {"token", token}});
+        }
+    }
+    return list;
+}
+
+void add_sampling(const sampling::Params& p, Json* out) {
+    Json& j = *out;
+    j["temperature"] = p.temperature;
+    j["dynatemp_range"] = p.dynatemp_range;
+    j["dynatemp_exponent"] = p.dynatemp_exponent;
+    j["top_k"] = p.top_k;
+    j["top_p"] = p.top_p;
+    j["min_p"] = p.min_p;
+    j["top_n_sigma"] = p.top_n_sigma;
+    j["xtc_probability"] = p.xtc_probability;
+    j["xtc_threshold"] = p.xtc_threshold;
+    j["typical_p"] = p.typical_p;
+    j["repeat_last_n"] = p.repeat_last_n;
+    j["repeat_penalty"] = p.repeat_penalty;
+    j["presence_penalty"] = p.presence_penalty;
+    j["frequency_penalty"] = p.frequency_penalty;
+    j["dry_multiplier"] = p.dry_multiplier;
+    j["dry_base"] = p.dry_base;
+    j["dry_allowed_length"] = p.dry_allowed_length;
+    j["dry_penalty_last_n"] = p.dry_penalty_last_n;
+}
+
+/// The server's cap on n_max holds for every request (server-api.md 4.3).
+void add_speculation(const engine::Request& request, const engine::Final* result, const FormatContext& context,
+                     Json* out) {
+    Json& j = *out;
+    j["speculative.types"] = context.spec_types.empty() ? "none" : context.spec_types;
+    if (result != nullptr) {
+        j["speculative.n_max"] = result->n_max;
+        j["speculative.n_min"] = result->n_min;
+        j["speculative.p_min"] = result->p_min;
+        j["speculative.relaxed_top_n"] = result->relaxed_top_n;
+        return;
+    }
+    const engine::SpecOptions& server = context.spec;
+    j["speculative.n_max"] = std::min(request.spec.n_max.value_or(server.n_max), server.n_max);
+    j["speculative.n_min"] = request.spec.n_min.value_or(server.n_min);
+    j["speculative.p_min"] = request.spec.p_min.value_or(server.p_min);
+    j["speculative.relaxed_top_n"] = request.spec.relaxed_top_n.value_or(server.relaxed_top_n);
+}
+
+}  // namespace
+
+Json format_settings(const engine::Request& request, const ReplyOptions& reply, const engine::Final* result,
+                     const FormatContext& context, SettingsForm form) {
+    const sampling::Params& p = request.sampling;
+    const bool full = form == SettingsForm::kFull;
+    Json j;
+    j["seed"] = result != nullptr ? result->seed : p.seed;
+    add_sampling(p, &j);
+    if (full) {
+        j["dry_sequence_breakers"] = p.dry_sequence_breakers;
+    }
+    j["mirostat"] = p.mirostat;
+    j["mirostat_tau"] = p.mirostat_tau;
+    j["mirostat_eta"] = p.mirostat_eta;
+    j["adaptive_target"] = p.adaptive_target;
+    j["adaptive_decay"] = p.adaptive_decay;
+    if (full) {
+        j["stop"] = request.stop;
+    }
+    j["max_tokens"] = request.n_predict;
+    j["n_predict"] = request.n_predict;
+    j["n_keep"] = request.n_keep;
+    j["n_discard"] = request.n_discard;
+    j["ignore_eos"] = p.ignore_eos;
+    j["stream"] = reply.stream;
+    if (full) {
+        j["logit_bias"] = format_bias(p, *context.vocab);
+    }
+    j["n_probs"] = request.n_probs;
+    j["min_keep"] = p.min_keep;
+    if (full) {
+        j["grammar"] = "";
+        j["grammar_lazy"] = false;
+        j["grammar_triggers"] = Json::array();
+        j["preserved_tokens"] = Json::array();
+    }
+    j["chat_format"] = "Content-only";
+    j["reasoning_format"] = "none";
+    j["reasoning_in_content"] = false;
+    j["generation_prompt"] = "";
+    j["samplers"] = p.samplers;
+    add_speculation(request, result, context, &j);
+    j["timings_per_token"] = reply.timings_per_token;
+    j["post_sampling_probs"] = request.post_sampling_probs;
+    j["backend_sampling"] = false;
+    j["lora"] = Json::array();
+    return j;
+}
+
+}  // namespace foresay::server

@@ -1,0 +1,405 @@
+#include "server/api/parse_completion.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "server/api/fields.h"
+#include "server/api/parse_prompt.h"
+
+namespace foresay::server {
+namespace {
+
+constexpr int64_t kMaxInt = std::numeric_limits<int32_t>::max();
+constexpr double kMaxFloat = std::numeric_limits<float>::max();
+
+Error not_yet(const std::string& field) {
+    return error(Code::kUnsupported, fmt::format("Field '{}': not supported yet by this version of Foresay", field));
+}
+
+bool is_list_of_strings(const JsonIn& value) {
+    return value.is_array() && std::all_of(value.begin(), value.end(), [](const JsonIn& v) { return v.is_string(); });
+}
+
+void parse_stop(Fields& fields, engine::Request* request) {
+    std::string spelt;
+    const JsonIn* value = fields.find({"stop"}, &spelt);
+    if (value == nullptr || (value->is_primitive() && !value->is_string())) {
+        return;  // a scalar that isn't a string is ignored, as the peer does
+    }
+    std::vector<std::string> words;
+    if (value->is_string()) {
+        words.push_back(value->get<std::string>());
+    } else if (is_list_of_strings(*value)) {
+        words = value->get<std::vector<std::string>>();
+    } else {
+        fields.fail(spelt, "must be a string or a list of strings");
+        return;
+    }
+    // An empty stop string would match at once; without any other the server's own list holds.
+    words.erase(std::remove(words.begin(), words.end(), std::string()), words.end());
+    if (!words.empty()) {
+        request->stop = std::move(words);
+    }
+}
+
+std::string_view sampler_of_letter(char letter) {
+    constexpr std::array<std::pair<char, std::string_view>, 11> kLetters{{{'e', "penalties"},
+                                                                          {'d', "dry"},
+                                                                          {'s', "top_n_sigma"},
+                                                                          {'k', "top_k"},
+                                                                          {'y', "typ_p"},
+                                                                          {'p', "top_p"},
+                                                                          {'m', "min_p"},
+                                                                          {'x', "xtc"},
+                                                                          {'t', "temperature"},
+                                                                          {'i', "infill"},
+                                                                          {'a', "adaptive_p"}}};
+    for (const auto& [key, name] : kLetters) {
+        if (key == letter) {
+            return name;
+        }
+    }
+    return {};
+}
+
+void parse_samplers(Fields& fields, sampling::Params* params) {
+    std::string spelt;
+    const JsonIn* value = fields.find({"samplers"}, &spelt);
+    if (value == nullptr) {
+        return;
+    }
+    std::vector<std::string> names;
+    if (value->is_string()) {
+        for (const char letter : value->get_ref<const std::string&>()) {
+            const std::string_view name = sampler_of_letter(letter);
+            if (name.empty()) {
+                fields.fail(spelt, fmt::format("unknown sampler letter '{}'", letter));
+                return;
+            }
+            names.emplace_back(name);
+        }
+    } else if (is_list_of_strings(*value)) {
+        for (const JsonIn& element : *value) {
+            const auto& given = element.get_ref<const std::string&>();
+            const std::string_view name = sampling::canonical_sampler_name(given);
+            if (name.empty()) {
+                fields.fail(spelt, fmt::format("unknown sampler '{}'", given.substr(0, 64)));
+                return;
+            }
+            names.emplace_back(name);
+        }
+    } else {
+        fields.fail(spelt, "must be a list of sampler names or a string of sampler letters");
+        return;
+    }
+    params->samplers = std::move(names);
+}
+
+/// Adds one bias; `key` is an id, or a text of which every token is biased. What is malformed is dropped, as the peer
+/// does.
+void add_bias(const JsonIn& key, const JsonIn& bias, const vocab::Vocab& vocab, sampling::Params* params) {
+    float value = 0.0F;
+    if (bias.is_number()) {
+        value = static_cast<float>(std::clamp(bias.get<double>(), -kMaxFloat, kMaxFloat));
+    } else if (bias.is_boolean() && !bias.get<bool>()) {
+        value = -std::numeric_limits<float>::infinity();
+    } else {
+        return;
+    }
+    if (key.is_number_integer()) {
+        const auto id = key.get<int64_t>();
+        if (id >= 0 && id < vocab.n_tokens()) {
+            params->logit_bias.emplace_back(static_cast<vocab::TokenId>(id), value);
+        }
+    } else if (key.is_string()) {
+        for (const vocab::TokenId id : vocab.encode(key.get_ref<const std::string&>(), false, false)) {
+            params->logit_bias.emplace_back(id, value);
+        }
+    }
+}
+
+void parse_logit_bias(Fields& fields, const vocab::Vocab& vocab, sampling::Params* params) {
+    std::string spelt;
+    const JsonIn* value = fields.find({"logit_bias"}, &spelt);
+    if (value == nullptr) {
+        return;
+    }
+    if (!value->is_array() && !value->is_object()) {
+        fields.fail(spelt, fmt::format("type must be array or object, but is {}", value->type_name()));
+        return;
+    }
+    params->logit_bias.clear();
+    if (value->is_array()) {
+        for (const JsonIn& pair : *value) {
+            if (pair.is_array() && pair.size() == 2) {
+                add_bias(pair[0], pair[1], vocab, params);
+            }
+        }
+        return;
+    }
+    for (auto it = value->begin(); it != value->end(); ++it) {
+        const std::string& key = it.key();
+        int32_t id = 0;
+        const auto [end, ec] = std::from_chars(key.data(), key.data() + key.size(), id);
+        const bool is_id = ec == std::errc() && end == key.data() + key.size();
+        add_bias(is_id ? JsonIn(id) : JsonIn(key), it.value(), vocab, params);
+    }
+}
+
+void parse_breakers(Fields& fields, sampling::Params* params) {
+    std::string spelt;
+    const JsonIn* value = fields.find({"dry_sequence_breakers"}, &spelt);
+    if (value == nullptr) {
+        return;
+    }
+    if (!is_list_of_strings(*value) || value->empty()) {
+        fields.fail(spelt, "must be a non-empty list of strings");
+        return;
+    }
+    params->dry_sequence_breakers = value->get<std::vector<std::string>>();
+}
+
+void parse_sampling(Fields& f, const vocab::Vocab& vocab, sampling::Params* p) {
+    int64_t seed = p->seed;
+    f.integer64({"seed"}, std::numeric_limits<int32_t>::min(), std::numeric_limits<uint32_t>::max(), &seed);
+    p->seed = static_cast<uint32_t>(seed);  // -1 and 4294967295 are the same: random
+    f.integer({"min_keep"}, 0, kMaxInt, &p->min_keep);
+    f.clamped_number({"temperature"}, 0.0, kMaxFloat, &p->temperature);
+    f.number({"dynatemp_range"}, -kMaxFloat, kMaxFloat, &p->dynatemp_range);
+    f.number({"dynatemp_exponent"}, -kMaxFloat, kMaxFloat, &p->dynatemp_exponent);
+    f.clamped_integer({"top_k"}, 0, kMaxInt, &p->top_k);
+    f.clamped_number({"top_p"}, 0.0, 1.0, &p->top_p);
+    f.clamped_number({"min_p"}, 0.0, 1.0, &p->min_p);
+    f.number({"top_n_sigma"}, -kMaxFloat, kMaxFloat, &p->top_n_sigma);
+    f.number({"typical_p"}, -kMaxFloat, kMaxFloat, &p->typical_p);
+    f.clamped_number({"xtc_probability"}, 0.0, 1.0, &p->xtc_probability);
+    f.clamped_number({"xtc_threshold"}, 0.0, 1.0, &p->xtc_threshold);
+    f.integer({"repeat_last_n"}, 0, kMaxInt, &p->repeat_last_n);
+    f.number({"repeat_penalty"}, -kMaxFloat, kMaxFloat, &p->repeat_penalty);
+    if (!f.failed() && !(p->repeat_penalty > 0.0F)) {
+        f.fail(error(Code::kInvalidArgument,
+                     "Failed to initialize samplers: penalty_repeat must be finite and greater than 0"));
+    }
+    f.number({"presence_penalty"}, -kMaxFloat, kMaxFloat, &p->presence_penalty);
+    f.number({"frequency_penalty"}, -kMaxFloat, kMaxFloat, &p->frequency_penalty);
+    f.number({"dry_multiplier"}, -kMaxFloat, kMaxFloat, &p->dry_multiplier);
+    const float default_base = p->dry_base;
+    f.number({"dry_base"}, -kMaxFloat, kMaxFloat, &p->dry_base);
+    if (p->dry_base < 1.0F) {
+        p->dry_base = default_base;
+    }
+    f.integer({"dry_allowed_length"}, 0, kMaxInt, &p->dry_allowed_length);
+    f.integer({"dry_penalty_last_n"}, 0, kMaxInt, &p->dry_penalty_last_n);
+    parse_breakers(f, p);
+    f.clamped_integer({"mirostat"}, 0, 2, &p->mirostat);
+    f.number({"mirostat_tau"}, -kMaxFloat, kMaxFloat, &p->mirostat_tau);
+    f.number({"mirostat_eta"}, -kMaxFloat, kMaxFloat, &p->mirostat_eta);
+    f.clamped_number({"adaptive_target"}, -kMaxFloat, 1.0, &p->adaptive_target);
+    f.number({"adaptive_decay"}, 0.0, 0.99, &p->adaptive_decay);
+    parse_samplers(f, p);
+    parse_logit_bias(f, vocab, p);
+    f.boolean({"ignore_eos"}, &p->ignore_eos);
+}
+
+constexpr std::array<std::string_view, 12> kSpecTypes{"none",          "draft-simple", "draft-eagle3", "draft-mtp",
+                                                      "draft-dflash",  "draft-dspark", "ngram-simple", "ngram-map-k",
+                                                      "ngram-map-k4v", "ngram-mod",    "ngram-cache",  "default"};
+
+/// A comma list of drafter types. The drafter can't be changed per request, but "none" turns it off.
+void check_spec_type(Fields& fields, const std::string& spelt, std::string_view list, engine::SpecRequest* spec) {
+    while (!fields.failed()) {
+        const size_t comma = std::min(list.find(','), list.size());
+        const std::string_view name = list.substr(0, comma);
+        if (std::find(kSpecTypes.begin(), kSpecTypes.end(), name) == kSpecTypes.end()) {
+            fields.fail(spelt, fmt::format("unknown speculative type '{}'", name.substr(0, 64)));
+        } else if (name == "none") {
+            spec->n_max = 0;
+        }
+        if (comma == list.size()) {
+            return;
+        }
+        list.remove_prefix(comma + 1);
+    }
+}
+
+/// The five fields that act and the four that are only checked, in one spelling: dotted keys of the body, or the nested
+/// object's.
+void parse_spec_fields(Fields& f, const std::string& dot, engine::SpecRequest* spec) {
+    const auto integer = [&f](const std::string& name, int64_t low, std::optional<int32_t>* out) {
+        if (f.has(name)) {
+            int32_t value = 0;
+            f.strict_integer({name}, low, kMaxInt, &value);
+            *out = value;
+        }
+    };
+    integer(dot + "n_max", 0, &spec->n_max);
+    integer(dot + "n_min", 0, &spec->n_min);
+    integer(dot + "relaxed_top_n", 0, &spec->relaxed_top_n);
+    if (f.has(dot + "p_min")) {
+        float value = 0.0F;
+        f.number({dot + "p_min"}, 0.0, 1.0, &value);
+        spec->p_min = value;
+    }
+    std::optional<int32_t> unused;
+    integer(dot + "ngram_size_n", 1, &unused);
+    integer(dot + "ngram_size_m", 1, &unused);
+    integer(dot + "ngram_min_hits", 1, &unused);
+    std::string type;
+    f.text({dot + "type"}, &type);
+    if (!type.empty()) {
+        std::string spelt;
+        f.find({dot + "type"}, &spelt);
+        check_spec_type(f, spelt, type, spec);
+    }
+}
+
+void parse_spec(Fields& fields, engine::SpecRequest* spec) {
+    std::string spelt;
+    const JsonIn* nested = fields.find({"speculative"}, &spelt);
+    if (nested != nullptr) {
+        if (!nested->is_object()) {
+            fields.fail(spelt, fmt::format("type must be object, but is {}", nested->type_name()));
+            return;
+        }
+        Fields inner(*nested, "speculative.");
+        parse_spec_fields(inner, "", spec);
+        if (inner.failed()) {
+            fields.fail(inner.status().error());
+            return;
+        }
+    }
+    parse_spec_fields(fields, "speculative.", spec);  // the dotted key wins: it's the documented one
+    if (spec->n_max.value_or(0) > 0 && spec->n_min.value_or(0) > spec->n_max.value_or(0)) {
+        // Every draft would be thrown away: speculation silently off.
+        fields.fail("speculative.n_min",
+                    fmt::format("Value must not be above speculative.n_max, but {} > {}", *spec->n_min, *spec->n_max));
+    }
+}
+
+/// Fields of llama-server that later versions will serve: refused, never silently ignored.
+void refuse_unsupported(Fields& fields, int32_t n_slots) {
+    std::string spelt;
+    int32_t n_cmpl = 1;
+    fields.integer({"n_cmpl", "n"}, 1, std::max(n_slots, 1), &n_cmpl);
+    if (n_cmpl > 1) {
+        fields.find({"n_cmpl", "n"}, &spelt);
+        fields.fail(
+            error(Code::kUnsupported,
+                  fmt::format(
+                      "Field '{}': more than one completion per prompt is not supported yet by this version of Foresay",
+                      spelt)));
+    }
+    int32_t n_indent = 0;
+    fields.integer({"n_indent"}, 0, kMaxInt, &n_indent);
+    if (n_indent > 0) {
+        fields.fail(not_yet("n_indent"));
+    }
+    std::string grammar;
+    fields.text({"grammar"}, &grammar);
+    if (!grammar.empty()) {
+        fields.fail(not_yet("grammar"));
+    }
+    if (fields.has("json_schema")) {
+        fields.fail(not_yet("json_schema"));
+    }
+    if (const JsonIn* format = fields.find({"response_format"}, &spelt);
+        format != nullptr && !(format->is_object() && format->value("type", JsonIn("text")) == "text")) {
+        fields.fail(not_yet(spelt));
+    }
+    if (const JsonIn* lora = fields.find({"lora"}, &spelt); lora != nullptr) {
+        if (!lora->is_array()) {
+            fields.fail(spelt, fmt::format("type must be array, but is {}", lora->type_name()));
+        } else if (!lora->empty()) {
+            fields.fail(not_yet(spelt));
+        }
+    }
+    for (const char* media : {"image_data", "multimodal_data"}) {
+        if (const JsonIn* data = fields.find({media}, &spelt); data != nullptr && !data->empty()) {
+            fields.fail(spelt, "needs a multimodal model; this server has a text model");
+        }
+    }
+}
+
+void parse_reply_options(Fields& fields, ReplyOptions* reply) {
+    fields.boolean({"stream"}, &reply->stream);
+    fields.boolean({"return_tokens"}, &reply->return_tokens);
+    fields.boolean({"return_progress"}, &reply->return_progress);
+    fields.boolean({"timings_per_token"}, &reply->timings_per_token);
+    fields.integer({"sse_ping_interval"}, -1, kMaxInt, &reply->sse_ping_interval_s);
+    // A year of silence is never; and seconds must not overflow the clock's nanoseconds.
+    reply->sse_ping_interval_s = std::clamp(reply->sse_ping_interval_s, 0, 31536000);
+    std::string spelt;
+    const JsonIn* names = fields.find({"response_fields"}, &spelt);
+    if (names != nullptr && is_list_of_strings(*names)) {
+        reply->response_fields = names->get<std::vector<std::string>>();
+    }
+}
+
+void parse_limits(Fields& fields, const ParseContext& context, engine::Request* request) {
+    int32_t n_predict = -1;
+    fields.integer({"n_predict", "max_completion_tokens", "max_tokens"}, -1, kMaxInt, &n_predict);
+    request->n_predict = n_predict == -1 ? context.n_predict : n_predict;
+    fields.integer({"n_keep"}, -1, kMaxInt, &request->n_keep);
+    fields.integer({"n_discard"}, 0, kMaxInt, &request->n_discard);
+    fields.integer64({"t_max_predict_ms"}, -1, std::numeric_limits<int64_t>::max(), &request->t_max_predict_ms);
+    fields.boolean({"cache_prompt"}, &request->cache_prompt);
+    int32_t n_cache_reuse = 0;
+    fields.integer({"n_cache_reuse"}, 0, kMaxInt,
+                   &n_cache_reuse);  // checked only: reuse changes speed, never the answer
+    int32_t id_slot = -1;
+    fields.integer({"id_slot"}, std::numeric_limits<int32_t>::min(), kMaxInt, &id_slot);
+    if (!fields.failed() && (id_slot < -1 || id_slot >= context.n_slots)) {
+        fields.fail("id_slot",
+                    fmt::format("Invalid slot ID {}, this server has {} slots (-1: any)", id_slot, context.n_slots));
+    }
+    request->id_slot = id_slot;
+    fields.integer({"n_probs", "logprobs"}, 0, kMaxInt, &request->n_probs);
+    request->n_probs = std::min(request->n_probs, context.vocab->n_tokens());
+    fields.boolean({"post_sampling_probs"}, &request->post_sampling_probs);
+    bool backend_sampling = false;
+    fields.boolean({"backend_sampling"}, &backend_sampling);  // checked only: the outcome must be the same
+}
+
+}  // namespace
+
+Result<CompletionRequest> parse_completion(std::string_view body, const ParseContext& context) {
+    JsonIn object;
+    FORESAY_CHECK_OK(parse_object(body, &object));
+    Fields fields(object);
+    engine::Request request;
+    request.sampling = context.sampling;
+    request.stop = context.stop;
+    request.n_keep = context.n_keep;
+    request.cache_prompt = context.cache_prompt;
+    CompletionRequest result;
+    result.reply.sse_ping_interval_s = context.sse_ping_interval_s;
+
+    parse_limits(fields, context, &request);
+    parse_stop(fields, &request);
+    parse_sampling(fields, *context.vocab, &request.sampling);
+    parse_spec(fields, &request.spec);
+    parse_reply_options(fields, &result.reply);
+    refuse_unsupported(fields, context.n_slots);
+    FORESAY_CHECK_OK(fields.status());
+
+    std::string spelt;
+    const JsonIn* prompt = fields.find({"prompt"}, &spelt);
+    if (prompt == nullptr) {
+        return error(Code::kInvalidArgument, "key 'prompt' not found");
+    }
+    FORESAY_TRY(std::vector<Tokens> prompts, parse_prompts(*prompt, *context.vocab, context.max_prompts));
+    for (Tokens& tokens : prompts) {
+        result.tasks.push_back(request);
+        result.tasks.back().prompt = std::move(tokens);
+    }
+    return result;
+}
+
+}  // namespace foresay::server
