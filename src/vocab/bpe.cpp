@@ -11,6 +11,7 @@
 
 #include "vocab/byte_map.h"
 #include "vocab/utf8.h"
+#include "vocab/word_cache.h"
 
 namespace foresay::vocab {
 
@@ -104,6 +105,7 @@ BpeVocab::BpeVocab(Content content, uint8_t pre_flags, MergeTable merges,
       pre_flags_(pre_flags),
       merges_(std::move(merges)),
       pre_tokenizer_(std::move(pre_tokenizer)),
+      blank_words_(tokens()),
       byte_tokens_(tokens().byte_tokens()) {
     for (size_t byte = 0; byte < byte_symbols_.size(); ++byte) {
         byte_symbols_[byte] = tokens().find(byte_map_symbol(static_cast<unsigned char>(byte)));
@@ -128,9 +130,14 @@ void BpeVocab::encode_fragment(std::string_view raw, FragmentPlace /*place*/, st
 
 void BpeVocab::encode_text(std::string_view text, bool has_surrogates, std::vector<TokenId>* out) const {
     MergeQueue queue;
+    WordCache cache(text.size());
+    const bool cut_at_blanks = settings().escape_spaces && (pre_flags_ & kMetaspaceWords) == 0;
     for (const Word& word : pre_tokenizer_->split(has_surrogates ? hide_surrogates(text) : text)) {
-        for (size_t begin = word.begin; begin < word.end; begin += kMaxWordBytes) {
-            encode_word(text.substr(begin, std::min(kMaxWordBytes, word.end - begin)), &queue, out);
+        for (size_t begin = word.begin; begin < word.end;) {
+            std::string_view part = text.substr(begin, std::min(kMaxWordBytes, word.end - begin));
+            part = cut_at_blanks ? part.substr(0, blank_words_.first_word(part)) : part;
+            cache.append(part, out, [&](std::string_view fresh) { encode_word(fresh, &queue, out); });
+            begin += part.size();
         }
     }
 }

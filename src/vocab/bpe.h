@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "vocab/blank_words.h"
 #include "vocab/common.h"
 #include "vocab/merge.h"
 #include "vocab/pretokenize.h"
@@ -54,6 +55,7 @@ class BpeVocab final : public CommonVocab {
     MergeTable merges_;
     std::unique_ptr<const PreTokenizer> pre_tokenizer_;
     std::array<TokenId, 256> byte_symbols_{};  ///< the token of each byte's printable form
+    BlankWords blank_words_;                   ///< for raw words: a whole line would be one word otherwise
     std::array<TokenId, 256> byte_tokens_{};   ///< `<0xHH>`
 };
 

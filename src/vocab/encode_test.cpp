@@ -1,6 +1,7 @@
 // Encoding and decoding with small vocabularies: frames, specials, bytes, merges against the naive loop, cost.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <random>
 #include <string>
@@ -182,6 +183,39 @@ TEST(Vocab, RoundTripsOfRandomText) {
         if (text.find("<tool>") == std::string::npos) {
             EXPECT_EQ(spm->decode(spm->encode(text, false, false), false, true), text);
         }
+    }
+}
+
+// Cutting at blanks and caching words are for speed only. Here a token joins a blank to what stands before it.
+TEST(Vocab, CutsAndCachesChangeNothing) {
+    TinyVocab joined = tiny_spm();
+    joined.add("o\xE2\x96\x81", 1, 5);
+    joined.add("o\xE2\x96\x81w", 1, 6);
+    const auto vocab = load(joined);
+    ASSERT_NE(vocab, nullptr);
+    EXPECT_EQ(texts(*vocab, vocab->encode("o w", false, false)),
+              (std::vector<std::string>{"\xE2\x96\x81", "o\xE2\x96\x81w"}));
+    for (const TinyVocab& tiny : {tiny_bpe(), tiny_spm(), tiny_gemma4(), joined}) {
+        const auto each = load(tiny);
+        ASSERT_NE(each, nullptr);
+        // A line ends every merge in these vocabularies, so a long text is the sum of its lines; short ones bypass the
+        // cache.
+        const std::string line = "hello w world\x20\x20hello \xC3\xA9 aaaa held\t";
+        const Ids once = each->encode(line, false, false);
+        std::string many;
+        for (int i = 0; i < 400; ++i) {
+            many += line;
+        }
+        const Ids all = each->encode(many, false, false);
+        const size_t prefix = each->kind() == Kind::kSpm ? 1 : 0;  // the prefix blank comes once
+        ASSERT_GE(all.size(), 400 * (once.size() - 2 * prefix));
+        EXPECT_TRUE(std::equal(once.begin(), once.end(), all.begin()));
+        EXPECT_EQ(pieces(*each, all), (prefix == 1 ? " " : "") + many);
+        // The same line further on gives the same ids: compare the last two.
+        const Ids two = each->encode(line + line, false, false);
+        const size_t n = two.size() - once.size();
+        EXPECT_TRUE(std::equal(two.end() - static_cast<std::ptrdiff_t>(n), two.end(),
+                               all.end() - static_cast<std::ptrdiff_t>(n)));
     }
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "vocab/utf8.h"
+#include "vocab/word_cache.h"
 
 namespace foresay::vocab {
 
@@ -24,7 +25,8 @@ uint32_t priority_of(float score) {
 
 }  // namespace
 
-SpmVocab::SpmVocab(Content content) : CommonVocab(std::move(content)), byte_tokens_(tokens().byte_tokens()) {
+SpmVocab::SpmVocab(Content content)
+    : CommonVocab(std::move(content)), byte_tokens_(tokens().byte_tokens()), blank_words_(tokens()) {
     priorities_.reserve(static_cast<size_t>(n_tokens()));
     for (TokenId id = 0; id < n_tokens(); ++id) {
         priorities_.push_back(priority_of(tokens().score(id)));
@@ -55,27 +57,33 @@ void SpmVocab::emit(const Symbol& symbol, std::string_view text, std::vector<Tok
     }
 }
 
+void SpmVocab::encode_word(std::string_view text, MergeQueue* queue, std::vector<TokenId>* out) const {
+    queue->symbols.clear();
+    for (size_t pos = 0; pos < text.size();) {
+        const size_t bytes = std::min(utf8_length_by_lead(static_cast<unsigned char>(text[pos])), text.size() - pos);
+        queue->symbols.push_back(
+            {static_cast<uint32_t>(pos), static_cast<uint32_t>(bytes), tokens().find(text.substr(pos, bytes))});
+        pos += bytes;
+    }
+    queue->run([&](const Symbol& left, const Symbol& right) {
+        const TokenId id = tokens().find(text.substr(left.begin, size_t{left.bytes} + right.bytes));
+        return id == kNoToken ? Merge{} : Merge{priorities_[static_cast<size_t>(id)], id};
+    });
+    for (const Symbol& symbol : queue->symbols) {
+        emit(symbol, text, out);
+    }
+}
+
 void SpmVocab::encode_fragment(std::string_view raw, FragmentPlace place, std::vector<TokenId>* out) const {
     std::string escaped = settings().add_space_prefix && place.after_special ? std::string(kMetaspace) : std::string();
     escaped += replace_all(raw, " ", kMetaspace);
     MergeQueue queue;
-    for (size_t start = 0; start < escaped.size(); start += kMaxWordBytes) {
-        const std::string_view text = std::string_view(escaped).substr(start, kMaxWordBytes);
-        queue.symbols.clear();
-        for (size_t pos = 0; pos < text.size();) {
-            const size_t bytes =
-                std::min(utf8_length_by_lead(static_cast<unsigned char>(text[pos])), text.size() - pos);
-            queue.symbols.push_back(
-                {static_cast<uint32_t>(pos), static_cast<uint32_t>(bytes), tokens().find(text.substr(pos, bytes))});
-            pos += bytes;
-        }
-        queue.run([&](const Symbol& left, const Symbol& right) {
-            const TokenId id = tokens().find(text.substr(left.begin, size_t{left.bytes} + right.bytes));
-            return id == kNoToken ? Merge{} : Merge{priorities_[static_cast<size_t>(id)], id};
-        });
-        for (const Symbol& symbol : queue.symbols) {
-            emit(symbol, text, out);
-        }
+    WordCache cache(escaped.size());
+    for (size_t begin = 0; begin < escaped.size();) {
+        const std::string_view rest = std::string_view(escaped).substr(begin, kMaxWordBytes);
+        const std::string_view word = rest.substr(0, blank_words_.first_word(rest));
+        cache.append(word, out, [&](std::string_view part) { encode_word(part, &queue, out); });
+        begin += word.size();
     }
 }
 

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "vocab/blank_words.h"
 #include "vocab/common.h"
 #include "vocab/merge.h"
 
@@ -20,10 +21,12 @@ class SpmVocab final : public CommonVocab {
 
   private:
     void encode_fragment(std::string_view raw, FragmentPlace place, std::vector<TokenId>* out) const override;
+    void encode_word(std::string_view text, MergeQueue* queue, std::vector<TokenId>* out) const;
     void emit(const Symbol& symbol, std::string_view text, std::vector<TokenId>* out) const;
     TokenId byte_token(unsigned char byte) const;
 
     std::array<TokenId, 256> byte_tokens_;
+    BlankWords blank_words_;
     std::vector<uint32_t> priorities_;  ///< by token: the score as an integer, the highest score lowest
 };
 
