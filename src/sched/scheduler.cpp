@@ -399,7 +399,7 @@ Result<Plan*> Scheduler::plan(const PlanKey& key, Graph&& graph) {
     };
     FORESAY_CHECK_OK(guarded(graph, draft, build));
     commit(draft, graph);
-    table_.drop_transient();
+    table_.drop_transient(graph.tensors().data(), graph.tensors().data() + graph.n_tensors());
     Plan& made = *draft.plan;
     made.key_ = key;
     made.epoch_ = epoch_;

@@ -2,6 +2,9 @@
 // scale.
 #include "sched/scheduler.h"
 
+#include <fstream>
+
+#include "base/log.h"
 #include "sched/test_graphs.h"
 
 namespace foresay::sched {
@@ -139,6 +142,20 @@ TEST_F(SchedulerTest, EqualKeysMustMeanEqualStructure) {
     ASSERT_TRUE(again.has_value());  // replaced: never a wrong plan
     EXPECT_EQ((*again)->graph().nodes().size(), 6U);
 #endif
+}
+
+TEST_F(SchedulerTest, GrowthIsLoggedWithItsFigures) {
+    const std::string path = ::testing::TempDir() + "sched_growth.log";
+    std::remove(path.c_str());
+    log::configure({.level = log::Level::kDebug, .file = path});
+    const auto scheduler = make_scheduler({&a}, {.initial_capacity = 10});
+    scheduler->set_context("draft-simple n_max=9 batch=10");
+    must_plan(*scheduler, 1, chain_graph(20, 2));
+    log::configure({});  // closes the file
+    std::ifstream file(path);
+    const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+    EXPECT_THAT(
+        text, HasSubstr("hash_capacity=28 n_nodes=20 n_leafs=2 required=22 growths=1 (draft-simple n_max=9 batch=10)"));
 }
 
 // --- failure ----------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 
 #include "base/assert.h"
 
@@ -98,10 +99,12 @@ void TensorTable::reset() {
     }
 }
 
-void TensorTable::drop_transient() {
+void TensorTable::drop_transient(const void* begin, const void* end) {
+    const std::less<> before;
     size_t kept = 0;
     for (size_t i = 0; i < keys_.size(); ++i) {
-        if (!keys_[i].transient) {
+        const bool inside = !before(keys_[i].pointer, begin) && before(keys_[i].pointer, end);
+        if (!keys_[i].transient || !inside) {
             keys_[kept] = keys_[i];
             rows_[kept] = rows_[i];
             ++kept;

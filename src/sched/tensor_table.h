@@ -47,8 +47,9 @@ class TensorTable {
     const TensorRow* find(const void* key) const;
     /// Forgets all keys. O(1) but for the wrap of the 32-bit generation.
     void reset();
-    /// Forgets the keys that belonged to one graph; the others keep their rows' contents.
-    void drop_transient();
+    /// Forgets the transient keys with an address in [begin, end): one graph's tensors. The others keep their rows'
+    /// contents.
+    void drop_transient(const void* begin, const void* end);
 
     /// Starts a graph: n fresh rows, addressed by tensor id until the next begin, insert or reset.
     void begin(size_t n_tensors);
