@@ -4,6 +4,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 
 namespace foresay::sampling {
@@ -14,13 +15,19 @@ constexpr double kLn2Low = 1.90821492927058770002e-10;
 constexpr double kLog2E = 1.44269504088896340736;
 constexpr double kRoundBias = 6755399441055744.0;  // 1.5 * 2^52: adding it leaves the nearest integer in the low bits
 
-/// No branches, so that loops over it become vector code. x in [-700, 709].
-inline double exp_core(double x) {
-    const double biased = x * kLog2E + kRoundBias;
-    const double n = biased - kRoundBias;
-    const double r = (x - n * kLn2High) - n * kLn2Low;
-    double series = 1.0 / 6227020800.0;
-    series = series * r + 1.0 / 479001600.0;
+/// Two doubles and their bits: the vector types of GCC and Clang, lowered to SSE2. Left to itself, g++ 12 doesn't
+/// vectorise the sums below.
+using Double2 = double __attribute__((vector_size(16)));
+using Bits2 = uint64_t __attribute__((vector_size(16)));
+using Float4 = float __attribute__((vector_size(16)));
+
+/// x in [-700, 709]. The same operations for one value and for two, so the same results.
+template <typename Real, typename Bits>
+inline Real exp_core(Real x) {
+    const Real biased = x * kLog2E + kRoundBias;
+    const Real n = biased - kRoundBias;
+    const Real r = (x - n * kLn2High) - n * kLn2Low;
+    Real series = r * (1.0 / 6227020800.0) + 1.0 / 479001600.0;
     series = series * r + 1.0 / 39916800.0;
     series = series * r + 1.0 / 3628800.0;
     series = series * r + 1.0 / 362880.0;
@@ -34,8 +41,8 @@ inline double exp_core(double x) {
     series = series * r + 1.0;
     series = series * r + 1.0;
     // The low 11 bits of `biased` are n modulo 2^11, which is all that the exponent field holds.
-    const uint64_t scale = (std::bit_cast<uint64_t>(biased) + 1023U) << 52U;
-    return series * std::bit_cast<double>(scale);
+    const Bits scale = (std::bit_cast<Bits>(biased) + 1023U) << 52U;
+    return series * std::bit_cast<Real>(scale);
 }
 
 }  // namespace
@@ -44,7 +51,7 @@ double exp_fixed(double x) {
     if (!(x >= -700.0)) {
         return 0.0;  // NaN as well: a candidate without a value has no weight
     }
-    return x > 709.0 ? std::numeric_limits<double>::infinity() : exp_core(x);
+    return x > 709.0 ? std::numeric_limits<double>::infinity() : exp_core<double, uint64_t>(x);
 }
 
 double log_fixed(double x) {
@@ -86,47 +93,64 @@ double pow_fixed(double a, double b) {
 }
 
 double sum_exp(std::span<const float> x, float max) {
-    constexpr size_t kLanes = 8;
-    double sums[kLanes] = {};
+    constexpr size_t kVectors = 4;
     const auto top = static_cast<double>(max);
-    const auto add = [&](double* sum, float value) {
-        const double d = static_cast<double>(value) - top;
-        const double clamped = d > -700.0 ? (d < 0.0 ? d : 0.0) : -700.0;
-        const double e = exp_core(clamped);
-        *sum += d > -700.0 ? e : 0.0;
+    Double2 sums[kVectors] = {};
+    const auto add = [top](Double2* sum, float a, float b) {
+        constexpr Double2 kLowest = {-700.0, -700.0};
+        constexpr Double2 kZero = {0.0, 0.0};
+        const Double2 d = Double2{static_cast<double>(a), static_cast<double>(b)} - top;
+        const Double2 bounded = d < kZero ? d : kZero;  // NaN gives 0 here and is masked below
+        const Double2 e = exp_core<Double2, Bits2>(bounded > kLowest ? bounded : kLowest);
+        *sum += d > kLowest ? e : kZero;
     };
+    constexpr float kNothing = -std::numeric_limits<float>::infinity();
     size_t i = 0;
-    for (; i + kLanes <= x.size(); i += kLanes) {
-        for (size_t lane = 0; lane < kLanes; ++lane) {
-            add(&sums[lane], x[i + lane]);
+    for (; i + 2 * kVectors <= x.size(); i += 2 * kVectors) {
+        for (size_t v = 0; v < kVectors; ++v) {
+            add(&sums[v], x[i + 2 * v], x[i + 2 * v + 1]);
         }
     }
-    for (; i < x.size(); ++i) {
-        add(&sums[i % kLanes], x[i]);
+    for (size_t v = 0; i < x.size(); i += 2, ++v) {
+        add(&sums[v], x[i], i + 1 < x.size() ? x[i + 1] : kNothing);
     }
-    return ((sums[0] + sums[4]) + (sums[1] + sums[5])) + ((sums[2] + sums[6]) + (sums[3] + sums[7]));
+    const Double2 sum = (sums[0] + sums[2]) + (sums[1] + sums[3]);
+    return sum[0] + sum[1];
 }
 
 float max_of(std::span<const float> x) {
-    constexpr size_t kLanes = 16;
-    float lanes[kLanes];
-    for (float& lane : lanes) {
-        lane = -std::numeric_limits<float>::infinity();
+    constexpr float kNothing = -std::numeric_limits<float>::infinity();
+    Float4 best[4];
+    for (Float4& vector : best) {
+        vector = Float4{kNothing, kNothing, kNothing, kNothing};
     }
     size_t i = 0;
-    for (; i + kLanes <= x.size(); i += kLanes) {
-        for (size_t lane = 0; lane < kLanes; ++lane) {
-            lanes[lane] = x[i + lane] > lanes[lane] ? x[i + lane] : lanes[lane];
+    for (; i + 16 <= x.size(); i += 16) {
+        for (size_t v = 0; v < 4; ++v) {
+            Float4 values;
+            std::memcpy(&values, &x[i + 4 * v], sizeof(values));
+            best[v] = values > best[v] ? values : best[v];
+        }
+    }
+    float max = kNothing;
+    for (const Float4& vector : best) {
+        for (int lane = 0; lane < 4; ++lane) {
+            max = vector[lane] > max ? vector[lane] : max;
         }
     }
     for (; i < x.size(); ++i) {
-        lanes[0] = x[i] > lanes[0] ? x[i] : lanes[0];
+        max = x[i] > max ? x[i] : max;
     }
-    float best = lanes[0];
-    for (const float lane : lanes) {
-        best = lane > best ? lane : best;
-    }
-    return best;
+    return max;
+}
+
+bool any_above(const float* values, float bound) {
+    const Float4 bounds = {bound, bound, bound, bound};
+    Float4 v[4];
+    std::memcpy(v, values, sizeof(v));
+    const auto above = (v[0] > bounds) | (v[1] > bounds) | (v[2] > bounds) | (v[3] > bounds);
+    const auto halves = std::bit_cast<Bits2>(above);
+    return (halves[0] | halves[1]) != 0;
 }
 
 }  // namespace foresay::sampling

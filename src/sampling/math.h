@@ -14,10 +14,12 @@ double exp_fixed(double x);
 double log_fixed(double x);
 /// a^b for a >= 0 by the two above; 0^0 = 1.
 double pow_fixed(double a, double b);
-/// Sum over i of e^(x[i] - max), NaN counting as 0. Eight running sums in a fixed order, whatever the vector width.
-/// Cost: about 2 ns an element.
+/// Sum over i of e^(x[i] - max), NaN counting as 0. Eight running sums in a fixed order: the same on every machine.
+/// Cost: a few ns an element.
 double sum_exp(std::span<const float> x, float max);
 /// The largest element, minus infinity when there is none; NaN doesn't count.
 float max_of(std::span<const float> x);
+/// Whether any of 16 values is above the bound.
+bool any_above(const float* values, float bound);
 
 }  // namespace foresay::sampling

@@ -28,15 +28,6 @@ float edited(float logit, const Edit& edit) {
     return sanitise(sanitise(scaled) - edit.offset);
 }
 
-/// Whether any of 16 values is above the bound: vector compares without a branch per value.
-bool any_above(const float* values, float bound) {
-    int any = 0;
-    for (int i = 0; i < 16; ++i) {
-        any |= static_cast<int>(values[i] > bound);
-    }
-    return any != 0;
-}
-
 }  // namespace
 
 bool is_better(const Candidate& a, const Candidate& b) {
