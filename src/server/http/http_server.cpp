@@ -379,7 +379,10 @@ asio::awaitable<bool> Session::write_reply(std::shared_ptr<Exchange> exchange) {
         bytes += reply.body;  // one packet where it fits
         co_return co_await write_all(bytes);
     }
-    co_return co_await write_all(bytes) && co_await write_all(reply.body);
+    if (!co_await write_all(bytes)) {
+        co_return false;
+    }
+    co_return co_await write_all(reply.body);
 }
 
 asio::awaitable<bool> Session::write_stream(std::shared_ptr<Exchange> exchange) {
@@ -402,7 +405,11 @@ asio::awaitable<bool> Session::write_stream(std::shared_ptr<Exchange> exchange) 
             }
             outbox.sent();
         } else if (outbox.state() == Outbox::State::kEnded) {
-            co_return !chunked || co_await write_all("0\r\n\r\n");
+            // No `||` here: g++ 12 runs a co_await on its right side whatever the left side is.
+            if (!chunked) {
+                co_return true;
+            }
+            co_return co_await write_all("0\r\n\r\n");
         } else {
             if (outbox.ping_s() > 0) {
                 exchange->wake().expires_after(std::chrono::seconds(outbox.ping_s()));
