@@ -21,9 +21,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Waits inside a run are mostly a few us (threads finish a step together); 50 us covers the chunk that a peer still has in hand.
+// Waits inside a run are mostly a few us (threads finish a step together); 50 us covers the chunk that a peer still has
+// in hand.
 constexpr auto kSpinInRun = std::chrono::microseconds(50);
-// Between runs the caller samples tokens; 100 us of spinning hides the 30-100 us that a wake-up costs, without heating an idle machine.
+// Between runs the caller samples tokens; 100 us of spinning hides the 30-100 us that a wake-up costs, without heating
+// an idle machine.
 constexpr auto kSpinBetweenRuns = std::chrono::microseconds(100);
 // With more threads than CPUs a spinning thread keeps the one it waits for from running.
 constexpr auto kSpinOversubscribed = std::chrono::microseconds(2);
@@ -69,7 +71,9 @@ struct Range {
     uint32_t end;
 };
 
-constexpr uint64_t pack(Range r) { return (uint64_t{r.epoch} << 32) | (uint64_t{r.begin} << 16) | r.end; }
+constexpr uint64_t pack(Range r) {
+    return (uint64_t{r.epoch} << 32) | (uint64_t{r.begin} << 16) | r.end;
+}
 
 constexpr Range unpack(uint64_t word) {
     return {static_cast<uint32_t>(word >> 32), static_cast<uint32_t>(word >> 16) & 0xffffu,
@@ -131,8 +135,10 @@ ThreadPool::ThreadPool(int n_threads, std::unique_ptr<Impl> impl) : n_threads_(n
 Result<std::unique_ptr<ThreadPool>> ThreadPool::create(int n_threads) {
     constexpr int kMaxThreads = 1024;  // far above any machine that this engine meets; guards against typing errors
     if (n_threads < 1 || n_threads > kMaxThreads) {
-        return error(Code::kInvalidArgument, "number of threads must be 1.." + std::to_string(kMaxThreads) + ", not " + std::to_string(n_threads),
-                     "threads");
+        return error(
+            Code::kInvalidArgument,
+            "number of threads must be 1.." + std::to_string(kMaxThreads) + ", not " + std::to_string(n_threads),
+            "threads");
     }
     std::unique_ptr<ThreadPool> pool(new ThreadPool(n_threads, std::make_unique<Impl>(static_cast<size_t>(n_threads))));
     Impl& impl = *pool->impl_;
@@ -150,7 +156,9 @@ Result<std::unique_ptr<ThreadPool>> ThreadPool::create(int n_threads) {
             impl.threads.emplace_back([&impl, i] { impl.loop(static_cast<size_t>(i)); });
         }
     } catch (const std::system_error& e) {
-        return error(Code::kCapacity, "cannot start thread " + std::to_string(impl.threads.size() + 1) + " of " + std::to_string(n_threads) + ": " + e.what(),
+        return error(Code::kCapacity,
+                     "cannot start thread " + std::to_string(impl.threads.size() + 1) + " of " +
+                         std::to_string(n_threads) + ": " + e.what(),
                      "threads", "use fewer threads");
     }
     return pool;
@@ -217,10 +225,13 @@ void Worker::for_chunks_erased(int64_t n_items, int64_t chunk, ChunkFn fn, void*
     const auto load = [&](int thread, uint64_t* word) {
         *word = slots[static_cast<size_t>(thread)].range.load(std::memory_order_acquire);
         const Range range = unpack(*word);
-        return range.epoch == epoch ? range : Range{epoch, 0, static_cast<uint32_t>(first_chunk(thread + 1) - first_chunk(thread))};
+        return range.epoch == epoch
+                   ? range
+                   : Range{epoch, 0, static_cast<uint32_t>(first_chunk(thread + 1) - first_chunk(thread))};
     };
     const auto replace = [&](int thread, uint64_t word, Range range) {
-        return slots[static_cast<size_t>(thread)].range.compare_exchange_weak(word, pack(range), std::memory_order_acq_rel);
+        return slots[static_cast<size_t>(thread)].range.compare_exchange_weak(word, pack(range),
+                                                                              std::memory_order_acq_rel);
     };
     for (;;) {
         uint64_t word = 0;
@@ -239,7 +250,8 @@ void Worker::for_chunks_erased(int64_t n_items, int64_t chunk, ChunkFn fn, void*
         for (int thread = 0; thread < n_threads_; ++thread) {
             uint64_t word = 0;
             const Range range = load(thread, &word);
-            if (range.end > range.begin && (victim < 0 || range.end - range.begin > victim_range.end - victim_range.begin)) {
+            if (range.end > range.begin &&
+                (victim < 0 || range.end - range.begin > victim_range.end - victim_range.begin)) {
                 victim = thread;
                 victim_word = word;
                 victim_range = range;

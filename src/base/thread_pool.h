@@ -15,22 +15,25 @@ namespace foresay {
 
 class ThreadPool;
 
-/// One thread's view of a run: its number, work splitting and the barrier. Lives as long as the pool; used by its own thread only.
-/// All threads of a run must make the same sequence of for_chunks() and barrier() calls.
+/// One thread's view of a run: its number, work splitting and the barrier. Lives as long as the pool; used by its own
+/// thread only. All threads of a run must make the same sequence of for_chunks() and barrier() calls.
 class Worker {
   public:
     int id() const { return id_; }
+
     int n_threads() const { return n_threads_; }
 
-    /// Splits 0..n_items among the threads and calls fn(begin, end) on chunks of at most `chunk` items until none is left.
-    /// Each thread owns a contiguous range and takes chunks from its front; a thread that is done takes chunks from the tail of the
-    /// fullest other range. Doesn't wait at the end: call barrier() where later work reads the results. Returns without calling fn
-    /// when others took everything.
+    /// Splits 0..n_items among the threads and calls fn(begin, end) on chunks of at most `chunk` items until none is
+    /// left. Each thread owns a contiguous range and takes chunks from its front; a thread that is done takes chunks
+    /// from the tail of the fullest other range. Doesn't wait at the end: a barrier() must come before the next
+    /// for_chunks(), or a thread that is ahead would take the unfinished range of one behind for a new one. Doesn't
+    /// call fn when others took everything.
     template <typename Fn>
     void for_chunks(int64_t n_items, int64_t chunk, Fn&& fn) {
         using Plain = std::remove_reference_t<Fn>;
         for_chunks_erased(
-            n_items, chunk, [](void* context, int64_t begin, int64_t end) { (*static_cast<Plain*>(context))(begin, end); },
+            n_items, chunk,
+            [](void* context, int64_t begin, int64_t end) { (*static_cast<Plain*>(context))(begin, end); },
             const_cast<void*>(static_cast<const void*>(&fn)));
     }
 

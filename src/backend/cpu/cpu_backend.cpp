@@ -1,0 +1,162 @@
+#include "backend/cpu/cpu_backend.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+#include "backend/cpu/compiler.h"
+#include "backend/cpu/kernels/kernel_abi.h"
+
+namespace foresay::cpu {
+namespace {
+
+class CpuBuffer : public backend::Buffer {
+  public:
+    explicit CpuBuffer(Memory memory) : memory_(std::move(memory)) {}
+
+    std::byte* data() override { return memory_.data(); }
+
+    size_t size() const override { return memory_.size(); }
+
+  private:
+    Memory memory_;
+};
+
+Error no_memory(std::string_view what, size_t bytes) {
+    return error(Code::kOutOfMemory, fmt::format("can't allocate {} bytes for {}", bytes, what), "cpu");
+}
+
+size_t plain_bytes(DType dtype, const std::array<int64_t, 4>& ne) {
+    return row_bytes(dtype, ne[0]) * static_cast<size_t>(ne[1] * ne[2] * ne[3]);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<CpuBackend>> CpuBackend::create(const CpuOptions& options) {
+    FORESAY_TRY(const Isa isa, parse_isa(options.isa));
+    FORESAY_TRY(auto pool, ThreadPool::create(options.n_threads > 0 ? options.n_threads : ThreadPool::n_cpus()));
+    return std::unique_ptr<CpuBackend>(new CpuBackend(isa, options.fuse, std::move(pool)));
+}
+
+bool CpuBackend::supports(const graph::Graph& graph, graph::TensorId node) const {
+    const graph::Tensor& t = graph.tensor(node);
+    return std::all_of(t.sources().begin(), t.sources().end(), [&](graph::TensorId id) {
+        const graph::Storage* storage = graph.tensor(id).storage;
+        return storage == nullptr || storage->owner == this || storage->data != nullptr;
+    });
+}
+
+Result<std::unique_ptr<backend::Buffer>> CpuBackend::allocate(size_t bytes) {
+    Memory memory = Memory::allocate(bytes);
+    if (memory.data() == nullptr) {
+        return no_memory("activations", bytes);
+    }
+    return std::make_unique<CpuBuffer>(std::move(memory));
+}
+
+void CpuBackend::write(std::byte* dst, std::span<const std::byte> src) {
+    std::memcpy(dst, src.data(), src.size());
+}
+
+void CpuBackend::read(std::span<std::byte> dst, const std::byte* src) {
+    std::memcpy(dst.data(), src, dst.size());
+}
+
+Result<std::unique_ptr<graph::Storage>> CpuBackend::load_weight(const backend::WeightRequest& request) {
+    const size_t expected = plain_bytes(request.dtype, request.ne);
+    if (request.bytes.size() != expected) {
+        return error(Code::kInvalidArgument,
+                     fmt::format("{} bytes given, the shape needs {}", request.bytes.size(), expected),
+                     std::string(request.name));
+    }
+    auto storage = std::make_unique<CpuStorage>();
+    storage->owner = this;
+    storage->dtype = request.dtype;
+    storage->ne = request.ne;
+    const bool in_tiles =
+        request.used_by_mul_mat && dtype_info(request.dtype).is_weight && request.ne[2] == 1 && request.ne[3] == 1;
+    if (in_tiles) {
+        storage->layout = make_tile_layout(request.dtype, request.ne[0], request.ne[1]);
+        storage->piece = arena_.allocate(storage->layout.bytes());
+        if (storage->piece.data == nullptr) {
+            return no_memory(request.name, storage->layout.bytes());
+        }
+        auto* tiles = reinterpret_cast<uint8_t*>(storage->piece.data);
+        const TileLayout& layout = storage->layout;
+        // Packed by the threads that will read it later: ranges are the same, so pages land near them.
+        pool_->run([&](Worker& worker) {
+            worker.for_chunks(layout.n_groups, 4, [&](int64_t first, int64_t last) {
+                for (int64_t group = first; group < last; ++group) {
+                    pack_group(layout, request.bytes.data(), group, tiles + group * layout.group_bytes);
+                }
+            });
+        });
+        storage->tiles = tiles;
+        storage->bytes = layout.bytes();
+        if (request.used_by_get_rows && request.keep_mapped) {
+            storage->data = const_cast<std::byte*>(request.bytes.data());
+        }
+        return storage;
+    }
+    if (request.keep_mapped) {
+        // Weights are read only; the interface's pointer is mutable because caches share the type.
+        storage->data = const_cast<std::byte*>(request.bytes.data());
+        storage->bytes = expected;
+        return storage;
+    }
+    storage->piece = arena_.allocate(expected);
+    if (storage->piece.data == nullptr) {
+        return no_memory(request.name, expected);
+    }
+    std::memcpy(storage->piece.data, request.bytes.data(), expected);
+    storage->data = storage->piece.data;
+    storage->bytes = expected;
+    return storage;
+}
+
+Result<std::unique_ptr<graph::Storage>> CpuBackend::allocate_state(DType dtype, std::array<int64_t, 4> ne) {
+    auto storage = std::make_unique<CpuStorage>();
+    storage->owner = this;
+    storage->dtype = dtype;
+    storage->ne = ne;
+    storage->bytes = plain_bytes(dtype, ne);
+    storage->memory = Memory::allocate(storage->bytes);
+    if (storage->memory.data() == nullptr) {
+        return no_memory("state", storage->bytes);
+    }
+    storage->data = storage->memory.data();
+    return storage;
+}
+
+Result<std::unique_ptr<backend::Program>> CpuBackend::compile(const graph::Graph& graph,
+                                                              std::span<const graph::TensorId> nodes,
+                                                              const backend::Placement& placement) {
+    FORESAY_TRY(
+        auto program,
+        compile_program({.backend = this, .kernels = &kernels_of(isa_), .n_threads = n_threads(), .fuse = fuse_}, graph,
+                        nodes, placement));
+    return program;
+}
+
+void CpuBackend::run(backend::Program& program) {
+    const auto& list = static_cast<const CpuProgram&>(program);
+    pool_->run([&list](Worker& worker) {
+        std::byte* scratch = list.scratch[static_cast<size_t>(worker.id())].data();
+        for (const Phase& phase : list.phases) {
+            worker.for_chunks(phase.n_items, 1, [&phase, scratch](int64_t begin, int64_t end) {
+                for (int64_t item = begin; item < end; ++item) {
+                    size_t i = phase.tasks.size() - 1;
+                    while (phase.first_item[i] > item) {
+                        --i;
+                    }
+                    phase.tasks[i]->run(item - phase.first_item[i], scratch);
+                }
+            });
+            worker.barrier();
+        }
+    });
+}
+
+}  // namespace foresay::cpu

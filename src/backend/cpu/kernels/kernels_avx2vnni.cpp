@@ -1,0 +1,19 @@
+// The AVX2 + AVX-VNNI kernels. Compiled with -mavx2 -mfma -mf16c -mavxvnni; run only after isa.h has seen them.
+// No std here: see kernel_abi.h.
+#include <immintrin.h>
+
+#include "backend/cpu/kernels/kernel_abi.h"
+#include "backend/cpu/kernels/unroll.h"
+
+#define FORESAY_AVXVNNI
+
+namespace foresay::cpu {
+namespace {
+#include "backend/cpu/kernels/lanes_avx2.h"
+#include "backend/cpu/kernels/matmul.inc"
+#include "backend/cpu/kernels/ops.inc"
+}  // namespace
+
+#define FORESAY_TABLE kKernelsAvx2Vnni
+#include "backend/cpu/kernels/table.inc"
+}  // namespace foresay::cpu
