@@ -96,7 +96,9 @@ std::string nearest_flag(std::string_view spelling, unsigned commands) {
 
 std::string nearest_word(std::string_view typed, std::span<const std::string> words) {
     std::string best;
-    size_t best_distance = typed.size() / 3 + 1;
+    // Leading dashes are the same everywhere: they must not make a short name look long.
+    const size_t n_dashes = std::min(typed.find_first_not_of('-'), typed.size());
+    size_t best_distance = (typed.size() - n_dashes) / 3 + 1;
     for (const std::string& word : words) {
         const size_t distance = edit_distance(typed, word);
         if (distance < best_distance) {
