@@ -67,8 +67,10 @@ Result<std::unique_ptr<EngineImpl>> EngineImpl::create(const EngineOptions& opti
 Status EngineImpl::load() {
     cpu::CpuOptions cpu_options;
     cpu_options.n_threads = options_.n_threads;
-    cpu_options.repack = options_.repack;
-    FORESAY_TRY(cpu_options.isa, cpu::parse_isa(options_.cpu_isa));
+    cpu_options.isa = options_.cpu_isa;
+    if (!options_.repack) {
+        return error(Code::kUnsupported, "weights are always repacked in this release", "--no-repack", "leave the flag out");
+    }
     if (options_.device == "reference") {
         backends_.push_back(reference::ReferenceBackend::create());
         info_.cpu_isa = "reference";

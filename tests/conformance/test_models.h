@@ -36,9 +36,7 @@ inline std::unique_ptr<backend::Backend> make_backend(const std::string& device,
     }
     cpu::CpuOptions options;
     options.n_threads = n_threads;
-    auto parsed = cpu::parse_isa(isa);
-    EXPECT_TRUE(parsed.has_value()) << parsed.error().to_string();
-    options.isa = *parsed;
+    options.isa = isa;
     auto made = cpu::CpuBackend::create(options);
     EXPECT_TRUE(made.has_value()) << made.error().to_string();
     return std::move(*made);
