@@ -132,7 +132,7 @@ Status EngineImpl::load_drafter() {
     }
     auto model = model::Model::load(spec.draft_model, *backends_.front(), load_options);
     if (!model.has_value()) {
-        return std::move(model).error().context("--spec-draft-model");
+        return std::move(model).error().context(fmt::format("--spec-draft-model {}", spec.draft_model));
     }
     model::RunnerOptions runner_options;
     runner_options.n_slots = options_.n_parallel;
