@@ -29,10 +29,10 @@ inline std::vector<float> row_of(std::initializer_list<double> p) {
 
 inline std::vector<float> random_row(size_t n, uint32_t seed, float spread) {
     std::mt19937 generator(seed);
-    std::normal_distribution<float> normal(0.0F, spread);
+    std::normal_distribution<float> normal(0.0F, 1.0F);
     std::vector<float> logits(n);
     for (float& logit : logits) {
-        logit = normal(generator);
+        logit = spread * normal(generator);
     }
     return logits;
 }
