@@ -370,6 +370,12 @@ TEST_F(CompletionTest, AStreamThatNobodyReadsIsCancelledAndBlocksNobody) {
     EXPECT_TRUE(engine->wait_for_cancelled(1));
     EXPECT_EQ(get("/health").status, 200);
     EXPECT_EQ(post("/completion", R"({"prompt":"S"})").json()["content"], "x");
+    // Its connection is closed at once, not when a write runs into its deadline (60 s).
+    bool is_closed = false;
+    for (int i = 0; i < 1000 && !is_closed; ++i) {
+        is_closed = get("/metrics").body.find("\nforesay:http_connections 1\n") != std::string::npos;
+    }
+    EXPECT_TRUE(is_closed);
 }
 
 TEST_F(CompletionTest, ASignalledServerAnswersWithWhatItHas) {

@@ -84,9 +84,10 @@ class Exchange final : public ResponseWriter, public std::enable_shared_from_thi
         }
         if (!outbox_.add(piece)) {
             log::warn("client reads too slowly: over {} unsent bytes, closing its connection", max_unsent_bytes_);
+            const std::function<void()> abort = std::exchange(abort_, nullptr);
             mark_gone();
-            if (abort_) {
-                abort_();
+            if (abort) {
+                abort();  // what is being written would otherwise wait for its deadline
             }
             return;
         }
