@@ -22,6 +22,11 @@ void* operator new(std::size_t size) {
     std::abort();
 }
 
+// std::stable_sort takes its buffer with this form and gives it back with the plain delete.
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+    return operator new(size);
+}
+
 void operator delete(void* memory) noexcept {
     std::free(memory);
 }
