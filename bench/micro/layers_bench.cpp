@@ -2,6 +2,7 @@
 // and the output matrix) by batch width. What speculation pays for: t(n) / t(1). Arguments: columns, context, threads.
 #include <benchmark/benchmark.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <random>
 
@@ -11,6 +12,12 @@
 
 namespace foresay {
 namespace {
+
+/// FORESAY_ISA forces an instruction set, for comparisons.
+std::string isa() {
+    const char* name = std::getenv("FORESAY_ISA");
+    return name == nullptr ? "auto" : name;
+}
 
 constexpr int64_t kEmbd = 1536, kHead = 128, kHeads = 12, kKvHeads = 2, kFf = 8960, kLayers = 28, kVocab = 151936;
 
@@ -52,7 +59,7 @@ struct Model {
 void BM_Layers(benchmark::State& state) {
     const int64_t m = state.range(0);
     const int64_t context = state.range(1);
-    auto backend = *cpu::CpuBackend::create({.n_threads = static_cast<int>(state.range(2))});
+    auto backend = *cpu::CpuBackend::create({.n_threads = static_cast<int>(state.range(2)), .isa = isa()});
     Model model{*backend, {}, {}};
     graph::Builder& b = model.b;
     const graph::TensorId in = b.input("x", DType::kF32, {kEmbd, m, 1, 1});

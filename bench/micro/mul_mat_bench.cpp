@@ -3,6 +3,7 @@
 // bandwidth_bench.cpp. Arguments: type (GGUF id), columns, threads.
 #include <benchmark/benchmark.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <random>
 
@@ -12,6 +13,12 @@
 
 namespace foresay {
 namespace {
+
+/// FORESAY_ISA forces an instruction set, for comparisons.
+std::string isa() {
+    const char* name = std::getenv("FORESAY_ISA");
+    return name == nullptr ? "auto" : name;
+}
 
 // A feed-forward matrix of a 1.5B model. 48 of them in Q4_K are 360 MB: more than any L3 of a shared host gives one
 // guest.
@@ -33,7 +40,7 @@ std::vector<std::byte> random_bits(DType dtype) {
 void BM_MulMat(benchmark::State& state) {
     const auto dtype = static_cast<DType>(state.range(0));
     const int64_t m = state.range(1);
-    auto backend = *cpu::CpuBackend::create({.n_threads = static_cast<int>(state.range(2))});
+    auto backend = *cpu::CpuBackend::create({.n_threads = static_cast<int>(state.range(2)), .isa = isa()});
     const std::vector<std::byte> bytes = random_bits(dtype);
     const int64_t n_matrices = kTotalBytes / static_cast<int64_t>(bytes.size()) + 1;
     graph::Builder b;

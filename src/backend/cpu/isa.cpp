@@ -1,6 +1,8 @@
 #include "backend/cpu/isa.h"
 
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <string>
@@ -10,12 +12,13 @@
 namespace foresay::cpu {
 namespace {
 
-constexpr Isa kAll[] = {Isa::kPortable, Isa::kAvx2, Isa::kAvx2Vnni, Isa::kAvx512Vnni};
+constexpr Isa kAll[] = {Isa::kPortable, Isa::kAvx2, Isa::kAvx2Vnni, Isa::kAvx512Vnni, Isa::kAmx};
 
 struct Features {
     bool avx2 = false;
     bool avx_vnni = false;
     bool avx512_vnni = false;
+    bool amx = false;
 };
 
 constexpr bool bit(uint32_t word, int i) {
@@ -28,6 +31,13 @@ uint64_t read_xcr0() {
     uint32_t high = 0;
     __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
     return uint64_t{high} << 32 | low;
+}
+
+/// AMX registers must be asked for, once per process; containers and old kernels refuse.
+bool ask_for_amx() {
+    constexpr long kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
+    constexpr long kTileData = 18;
+    return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 }
 
 Features detect() {
@@ -50,6 +60,8 @@ Features detect() {
     f.avx2 = base && ymm && bit(b, 5);
     // F 16, DQ 17, BW 30, VL 31; VNNI in ecx 11.
     f.avx512_vnni = f.avx2 && zmm && bit(b, 16) && bit(b, 17) && bit(b, 30) && bit(b, 31) && bit(c, 11);
+    const bool tiles = (xcr0 & 0x60000) == 0x60000 && bit(d, 24) && bit(d, 25);  // AMX-TILE, AMX-INT8
+    f.amx = f.avx512_vnni && tiles && ask_for_amx();
     if (n_subleafs >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0) {
         f.avx_vnni = f.avx2 && bit(a, 4);
     }
@@ -71,6 +83,8 @@ std::string_view isa_name(Isa isa) {
             return "avx2vnni";
         case Isa::kAvx512Vnni:
             return "avx512vnni";
+        case Isa::kAmx:
+            return "amx";
         case Isa::kPortable:
             break;
     }
@@ -85,6 +99,8 @@ bool has_isa(Isa isa) {
             return features().avx_vnni;
         case Isa::kAvx512Vnni:
             return features().avx512_vnni;
+        case Isa::kAmx:
+            return features().amx;
         case Isa::kPortable:
             break;
     }
@@ -113,11 +129,8 @@ Result<Isa> parse_isa(std::string_view name) {
             return isa;
         }
     }
-    if (name == "amx") {
-        return error(Code::kUnsupported, "this build has no amx kernels", "cpu-isa", "use auto");
-    }
     return error(Code::kInvalidArgument, "unknown instruction set '" + std::string(name) + "'", "cpu-isa",
-                 "one of auto, portable, avx2, avx2vnni, avx512vnni");
+                 "one of auto, portable, avx2, avx2vnni, avx512vnni, amx");
 }
 
 const Kernels& kernels_of(Isa isa) {
@@ -128,6 +141,8 @@ const Kernels& kernels_of(Isa isa) {
             return kKernelsAvx2Vnni;
         case Isa::kAvx512Vnni:
             return kKernelsAvx512Vnni;
+        case Isa::kAmx:
+            return kKernelsAmx;
         case Isa::kPortable:
             break;
     }

@@ -11,7 +11,7 @@ namespace foresay::cpu {
 
 struct Kernels;
 
-enum class Isa { kPortable, kAvx2, kAvx2Vnni, kAvx512Vnni };
+enum class Isa { kPortable, kAvx2, kAvx2Vnni, kAvx512Vnni, kAmx };
 
 /// "portable", "avx2", ...: what --cpu-isa takes.
 std::string_view isa_name(Isa isa);

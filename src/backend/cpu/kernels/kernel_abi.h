@@ -166,5 +166,6 @@ extern const Kernels kKernelsPortable;
 extern const Kernels kKernelsAvx2;
 extern const Kernels kKernelsAvx2Vnni;
 extern const Kernels kKernelsAvx512Vnni;
+extern const Kernels kKernelsAmx;
 
 }  // namespace foresay::cpu

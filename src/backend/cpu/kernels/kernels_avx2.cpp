@@ -13,5 +13,6 @@ namespace {
 }  // namespace
 
 #define FORESAY_TABLE kKernelsAvx2
+#define FORESAY_MATMUL matmul
 #include "backend/cpu/kernels/table.inc"
 }  // namespace foresay::cpu

@@ -15,5 +15,6 @@ namespace {
 }  // namespace
 
 #define FORESAY_TABLE kKernelsPortable
+#define FORESAY_MATMUL matmul
 #include "backend/cpu/kernels/table.inc"
 }  // namespace foresay::cpu
