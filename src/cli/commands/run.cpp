@@ -87,7 +87,13 @@ Status run(const Options& options) {
     engine_options.n_parallel = 1;
     engine_options.progress = make_progress(is_terminal());
     FORESAY_TRY(const auto engine, engine::Engine::create(engine_options));
-    log::info("{}", engine->info().spec_line);
+    if (options.log.level == log::Level::kInfo) {
+        // From here on a request's lines would cut the text in two on a terminal, and figures_line() says the same. The
+        // engine thread is idle, so the log may be set up anew.
+        log::Options quiet = options.log;
+        quiet.level = log::Level::kWarn;
+        log::configure(quiet);
+    }
     const std::vector<vocab::TokenId> prompt = engine->vocab()->encode(text, true, true);
     if (options.local.print_prompt) {
         std::fwrite(text.data(), 1, text.size(), stdout);
@@ -99,7 +105,9 @@ Status run(const Options& options) {
 
     std::optional<Plain> plain;
     if (options.local.compare_plain && options.engine.spec.type != engine::SpecType::kNone) {
-        log::info("the same without speculation ...");
+        if (options.log.level <= log::Level::kInfo) {
+            std::fprintf(stderr, "the same without speculation ...\n");
+        }
         engine::Request request = make_request(options, prompt);
         request.sampling.seed = result.seed;  // a random seed was drawn: the comparison needs the same one
         request.spec.n_max = 0;

@@ -24,8 +24,6 @@ int serve_command(const Options& options) {
         log::error("{}", engine.error().to_string());
         return 1;
     }
-    // One line that says whether speculation runs: users of other engines find out by accident that it doesn't.
-    log::info("{}", (*engine)->info().spec_line);
     (*server)->set_engine(std::move(*engine));
     return (*server)->run_until_signal();
 }
