@@ -108,8 +108,10 @@ void BM_Layers(benchmark::State& state) {
 
 BENCHMARK(BM_Layers)
     ->ArgsProduct({{1, 2, 4, 8, 16}, {128, 2048}, {2}})
+    ->Args({512, 0, 1})
     ->Args({512, 0, 2})
     ->Args({1, 128, 1})
+    ->Args({8, 128, 1})
     ->UseRealTime()
     ->Unit(benchmark::kMillisecond);
 
