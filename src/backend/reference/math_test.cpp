@@ -66,22 +66,44 @@ TEST(Lanes, TreeAddsInTheFixedOrder) {
     EXPECT_EQ(tree_sum(order), 0.0F);
 }
 
-TEST(Q8a, RoundsHalfToEvenAndSumsHalves) {
+TEST(Q8a, ExactIntegersStayAndHalvesAreSummed) {
     float x[32] = {};
-    x[0] = 127.0F;  // d = 1
-    x[1] = 2.5F;
-    x[2] = 3.5F;
-    x[17] = -0.5F;
-    x[18] = -1.5F;
+    x[0] = 127.0F;  // integers below 128 at share 127 are exact: no other share can win
+    x[1] = 2.0F;
+    x[2] = 4.0F;
+    x[18] = -3.0F;
     Q8aBlock block;
     quantize_q8a(x, &block, 32);
     EXPECT_EQ(block.d, 1.0F);
     EXPECT_EQ(block.q[1], 2);
     EXPECT_EQ(block.q[2], 4);
     EXPECT_EQ(block.q[17], 0);
-    EXPECT_EQ(block.q[18], -2);
+    EXPECT_EQ(block.q[18], -3);
     EXPECT_EQ(block.psum[0], 133);
-    EXPECT_EQ(block.psum[1], -2);
+    EXPECT_EQ(block.psum[1], -3);
+}
+
+TEST(Q8a, ChoosesTheScaleThatLosesLeast) {
+    uint32_t state = 1;
+    double chosen = 0.0;
+    double plain = 0.0;
+    for (int round = 0; round < 500; ++round) {
+        float x[32];
+        float amax = 0.0F;
+        for (float& value : x) {
+            state = state * 1664525U + 1013904223U;
+            value = static_cast<float>(static_cast<int32_t>(state)) * 0x1p-31F;
+            amax = std::max(amax, std::fabs(value));
+        }
+        Q8aBlock block;
+        quantize_q8a(x, &block, 32);
+        for (int i = 0; i < 32; ++i) {
+            const double by_amax = std::nearbyint(x[i] * (127.0F / amax)) * (amax / 127.0);
+            chosen += std::pow(x[i] - static_cast<double>(block.d) * block.q[i], 2.0);
+            plain += std::pow(x[i] - by_amax, 2.0);
+        }
+    }
+    EXPECT_LT(chosen, 0.95 * plain);
 }
 
 TEST(Q8a, ZerosTinyAndNonFiniteBlocks) {
