@@ -51,7 +51,9 @@ stage_unit() {
 }
 
 stage_e2e() {
-    [ -x build/release/foresay ] || { configure release >/dev/null && build release foresay; } || return 1
+    # Nothing to do after `unit`; alone, it must not test an old program.
+    configure release >"$logs/configure-release.log" 2>&1 || { tail -20 "$logs/configure-release.log"; return 1; }
+    build release foresay || return 1
     if [ ! -x .venv/bin/pytest ] || [ tests/requirements.txt -nt .venv/.made ]; then
         python3 -m venv .venv && .venv/bin/pip install -q --disable-pip-version-check -r tests/requirements.txt || return 1
         touch .venv/.made
