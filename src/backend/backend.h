@@ -28,8 +28,8 @@ struct Storage {
     const backend::Backend* owner = nullptr;
     DType dtype = DType::kF32;
     std::array<int64_t, 4> ne{1, 1, 1, 1};
-    std::byte* data = nullptr;   ///< plain (file) layout, or null when the backend keeps only its own layout
-    size_t bytes = 0;            ///< resident bytes that this storage accounts for
+    std::byte* data = nullptr;  ///< plain (file) layout, or null when the backend keeps only its own layout
+    size_t bytes = 0;           ///< resident bytes that this storage accounts for
 };
 
 }  // namespace foresay::graph
@@ -48,8 +48,9 @@ class Buffer {
 class Placement {
   public:
     virtual ~Placement() = default;
-    /// Address of a node's result in the memory of the split's backend. It overlaps no operand, except: set_rows writes into
-    /// its first operand, and for add, mul, scale, swiglu, geglu and softcap it may equal source(node, 0) (in place).
+    /// Address of a node's result in the memory of the split's backend. It overlaps no operand, except: set_rows writes
+    /// into its first operand, and for add, mul, scale, swiglu, geglu and softcap it may equal source(node, 0) (in
+    /// place).
     virtual std::byte* result(graph::TensorId node) const = 0;
     /// Address of a node's i-th operand in the memory of the split's backend (a copy's address where one was made).
     /// Null for weights whose storage has no plain layout; then use graph.tensor(src).storage.
@@ -63,13 +64,13 @@ class Program {
 };
 
 struct WeightRequest {
-    std::string_view name;                  ///< for messages
+    std::string_view name;  ///< for messages
     DType dtype = DType::kF32;
     std::array<int64_t, 4> ne{1, 1, 1, 1};
-    std::span<const std::byte> bytes;       ///< file layout; read during the call only
-    bool used_by_mul_mat = true;            ///< else only get_rows, norms and the like: keep plain, readable by row
-    bool used_by_get_rows = false;          ///< both true: tied embeddings
-    bool keep_mapped = false;               ///< bytes outlive the storage (mapping): the plain layout may point into them
+    std::span<const std::byte> bytes;  ///< file layout; read during the call only
+    bool used_by_mul_mat = true;       ///< else only get_rows, norms and the like: keep plain, readable by row
+    bool used_by_get_rows = false;     ///< both true: tied embeddings
+    bool keep_mapped = false;          ///< bytes outlive the storage (mapping): the plain layout may point into them
 };
 
 class Backend {
@@ -90,12 +91,14 @@ class Backend {
     virtual void write(std::byte* dst, std::span<const std::byte> src) = 0;
     virtual void read(std::span<std::byte> dst, const std::byte* src) = 0;
 
-    /// A weight in the layout that this backend wants (repacked or not). Errors: unsupported type (named), out_of_memory.
+    /// A weight in the layout that this backend wants (repacked or not). Errors: unsupported type (named),
+    /// out_of_memory.
     virtual Result<std::unique_ptr<graph::Storage>> load_weight(const WeightRequest& request) = 0;
     /// Zeroed persistent state (KV cache): plain layout, `data` set. Errors: out_of_memory with the size.
     virtual Result<std::unique_ptr<graph::Storage>> allocate_state(DType dtype, std::array<int64_t, 4> ne) = 0;
 
-    /// Compiles the nodes (in order, all supported) into a program. The graph and placement are read during the call only.
+    /// Compiles the nodes (in order, all supported) into a program. The graph and placement are read during the call
+    /// only.
     virtual Result<std::unique_ptr<Program>> compile(const graph::Graph& graph, std::span<const graph::TensorId> nodes,
                                                      const Placement& placement) = 0;
     /// Runs to the end. One caller at a time. No allocation.

@@ -55,11 +55,13 @@ void configure(const Options& options) {
     logger() = make_logger(options);
 }
 
-Level level() { return g_level.load(std::memory_order_relaxed); }
+Level level() {
+    return g_level.load(std::memory_order_relaxed);
+}
 
 void write(Level level, std::string_view line) {
-    static constexpr spdlog::level::level_enum kLevels[] = {spdlog::level::debug, spdlog::level::info, spdlog::level::warn,
-                                                            spdlog::level::err, spdlog::level::off};
+    static constexpr spdlog::level::level_enum kLevels[] = {
+        spdlog::level::debug, spdlog::level::info, spdlog::level::warn, spdlog::level::err, spdlog::level::off};
     static constexpr char kLetters[] = {'D', 'I', 'W', 'E', ' '};
     std::string text;
     if (g_timestamps) {

@@ -12,13 +12,14 @@ enum class Level { kDebug = 0, kInfo = 1, kWarn = 2, kError = 3, kOff = 4 };
 
 struct Options {
     Level level = Level::kInfo;
-    bool prefix = true;       ///< level letter in front of each line
-    bool timestamps = true;   ///< seconds since start in front of each line
+    bool prefix = true;      ///< level letter in front of each line
+    bool timestamps = true;  ///< seconds since start in front of each line
     bool colors = false;
-    std::string file;         ///< also write here, when not empty
+    std::string file;  ///< also write here, when not empty
 };
 
-/// Replaces the logger's set-up. Call before other threads log. A log file that can't be opened is reported on standard error.
+/// Replaces the logger's set-up. Call before other threads log. A log file that can't be opened is reported on standard
+/// error.
 void configure(const Options& options);
 Level level();
 /// Writes one line. Threads: any.

@@ -9,12 +9,24 @@
 
 namespace foresay {
 
-enum class Code { kInvalidArgument, kNotFound, kBadFile, kUnsupported, kOutOfMemory, kCapacity, kCancelled, kTimeout, kIo, kInternal };
+enum class Code {
+    kInvalidArgument,
+    kNotFound,
+    kBadFile,
+    kUnsupported,
+    kOutOfMemory,
+    kCapacity,
+    kCancelled,
+    kTimeout,
+    kIo,
+    kInternal
+};
 
 /// "invalid_argument", "bad_file", ...: the word used in logs and tests.
 std::string_view code_name(Code code);
 
-/// What went wrong. message: what was wrong, with the value seen; where: file, tensor, node, flag or field; hint: what to do.
+/// What went wrong. message: what was wrong, with the value seen; where: file, tensor, node, flag or field; hint: what
+/// to do.
 struct Error {
     Code code = Code::kInternal;
     std::string message;
@@ -38,7 +50,9 @@ class [[nodiscard]] Result : public tl::expected<T, Error> {
 /// Success or an Error. Return `ok()` for success.
 using Status = Result<void>;
 
-inline Status ok() { return {}; }
+inline Status ok() {
+    return {};
+}
 
 /// Shorthand for the frequent case: an Error with code and message.
 inline Error error(Code code, std::string message, std::string where = {}, std::string hint = {}) {
@@ -51,15 +65,15 @@ inline Error error(Code code, std::string message, std::string where = {}, std::
 #define FORESAY_CONCAT(a, b) FORESAY_CONCAT_(a, b)
 
 /// FORESAY_TRY(auto x, expr): x is the value of the Result expr, or the enclosing function returns its Error.
-#define FORESAY_TRY(decl, expr)                                                            \
-    auto FORESAY_CONCAT(foresay_try_, __LINE__) = (expr);                                  \
-    if (!FORESAY_CONCAT(foresay_try_, __LINE__).has_value()) {                             \
-        return std::move(FORESAY_CONCAT(foresay_try_, __LINE__)).error();                  \
-    }                                                                                      \
+#define FORESAY_TRY(decl, expr)                                           \
+    auto FORESAY_CONCAT(foresay_try_, __LINE__) = (expr);                 \
+    if (!FORESAY_CONCAT(foresay_try_, __LINE__).has_value()) {            \
+        return std::move(FORESAY_CONCAT(foresay_try_, __LINE__)).error(); \
+    }                                                                     \
     decl = std::move(*FORESAY_CONCAT(foresay_try_, __LINE__))
 
 /// FORESAY_CHECK_OK(expr): returns the Error of a Status expr from the enclosing function.
-#define FORESAY_CHECK_OK(expr)                                                             \
-    if (auto foresay_status_ = (expr); !foresay_status_.has_value()) {                     \
-        return std::move(foresay_status_).error();                                         \
+#define FORESAY_CHECK_OK(expr)                                         \
+    if (auto foresay_status_ = (expr); !foresay_status_.has_value()) { \
+        return std::move(foresay_status_).error();                     \
     }

@@ -45,7 +45,7 @@ FlagGroup local_flags() {
                 {.names = {"--json"},
                  .help = "print machine-readable JSON",
                  .set = to_switch([](Options& o) -> bool& { return o.local.json; }),
-                 .commands = kInspect | kTokenize},
+                 .commands = kInspect | kTokenize | kBench},
                 {.names = {"--ids"},
                  .help = "print only the token ids, as one line: [1, 2, 3]",
                  .set = to_switch([](Options& o) -> bool& { return o.local.ids_only; }),

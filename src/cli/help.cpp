@@ -89,7 +89,7 @@ std::string short_usage() {
            "  run        one prompt, text on standard output, figures on standard error\n"
            "  inspect    what a GGUF file holds, and whether Foresay can use it\n"
            "  tokenize   a text's tokens\n"
-           "  bench      measurements (not in this release)\n"
+           "  bench      the cost curve t(n) of a model, prompt speed, load time, peak memory\n"
            "  help       help of a command: foresay help run\n"
            "  version    the version\n"
            "\n"

@@ -25,8 +25,7 @@ int dispatch(const CommandLine& line) {
         case kTokenize:
             return tokenize_command(line.options);
         case kBench:
-            log::error("foresay bench comes with a later release; 'foresay run --compare-plain' compares one prompt");
-            return 1;
+            return bench_command(line.options);
         default:
             return serve_command(line.options);
     }

@@ -19,7 +19,9 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineOptions& options) {
 namespace {
 
 Status check_options(const EngineOptions& o) {
-    const auto refuse = [](std::string message, std::string flag) { return error(Code::kInvalidArgument, std::move(message), std::move(flag)); };
+    const auto refuse = [](std::string message, std::string flag) {
+        return error(Code::kInvalidArgument, std::move(message), std::move(flag));
+    };
     if (o.model.empty()) {
         return error(Code::kInvalidArgument, "no model given", "--model", "name a GGUF file with -m FILE");
     }
@@ -40,7 +42,8 @@ Status check_options(const EngineOptions& o) {
         return refuse(fmt::format("{} is outside 0..4096", s.n_max), "--spec-draft-n-max");
     }
     if (s.n_min < 0 || s.n_min > s.n_max) {
-        return refuse(fmt::format("{} is outside 0..n_max ({}): such a draft would never be used", s.n_min, s.n_max), "--spec-draft-n-min");
+        return refuse(fmt::format("{} is outside 0..n_max ({}): such a draft would never be used", s.n_min, s.n_max),
+                      "--spec-draft-n-min");
     }
     if (!(s.p_min >= 0.0F && s.p_min <= 1.0F)) {
         return refuse(fmt::format("{} is outside 0..1", s.p_min), "--spec-draft-p-min");
@@ -69,7 +72,8 @@ Status EngineImpl::load() {
     cpu_options.n_threads = options_.n_threads;
     cpu_options.isa = options_.cpu_isa;
     if (!options_.repack) {
-        return error(Code::kUnsupported, "weights are always repacked in this release", "--no-repack", "leave the flag out");
+        return error(Code::kUnsupported, "weights are always repacked in this release", "--no-repack",
+                     "leave the flag out");
     }
     if (options_.device == "reference") {
         backends_.push_back(reference::ReferenceBackend::create());
@@ -81,7 +85,8 @@ Status EngineImpl::load() {
         info_.n_threads = cpu->n_threads();
         backends_.push_back(std::move(cpu));
     } else {
-        return error(Code::kInvalidArgument, fmt::format("device '{}' does not exist", options_.device), "--device", "use cpu or reference");
+        return error(Code::kInvalidArgument, fmt::format("device '{}' does not exist", options_.device), "--device",
+                     "use cpu or reference");
     }
     model::LoadOptions load_options;
     if (options_.progress) {
@@ -124,7 +129,8 @@ Status EngineImpl::load_drafter() {
             break;
     }
     if (spec.draft_model.empty()) {
-        return error(Code::kInvalidArgument, "draft-simple needs a draft model", "--spec-type", "name one with --spec-draft-model FILE");
+        return error(Code::kInvalidArgument, "draft-simple needs a draft model", "--spec-type",
+                     "name one with --spec-draft-model FILE");
     }
     model::LoadOptions load_options;
     if (options_.progress) {
@@ -165,10 +171,11 @@ void EngineImpl::describe() {
     } else {
         const std::string rule = spec.relaxed_top_n > 1 ? fmt::format("relaxed top-{}", spec.relaxed_top_n) : "strict";
         const std::string of = spec.draft_model.empty() ? "" : fmt::format(" ({})", spec.draft_model);
-        info_.spec_line = fmt::format("speculation: {}{}, n_max {}, n_min {}, p_min {:.2f}, rule {}", drafter_->name(), of, spec.n_max, spec.n_min,
-                                      spec.p_min, rule);
+        info_.spec_line = fmt::format("speculation: {}{}, n_max {}, n_min {}, p_min {:.2f}, rule {}", drafter_->name(),
+                                      of, spec.n_max, spec.n_min, spec.p_min, rule);
     }
-    runner_->set_context(fmt::format("target, {} n_max={}, n_batch={}", info_.spec_types, spec.n_max, options_.n_batch));
+    runner_->set_context(
+        fmt::format("target, {} n_max={}, n_batch={}", info_.spec_types, spec.n_max, options_.n_batch));
     log::info("{}", info_.spec_line);
 }
 

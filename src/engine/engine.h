@@ -24,12 +24,12 @@ enum class SpecType { kNone, kDraftSimple, kNgramSimple };
 /// Speculation settings of the server; a request may lower or change them (SpecRequest).
 struct SpecOptions {
     SpecType type = SpecType::kNone;
-    std::string draft_model;               ///< path; required by draft-simple
+    std::string draft_model;  ///< path; required by draft-simple
     int32_t n_max = 3;
     int32_t n_min = 0;
     float p_min = 0.0F;
-    int32_t relaxed_top_n = 0;             ///< 0 (and 1): strict
-    bool probabilistic = true;             ///< draft with the target's noise at temperature > 0; false: greedy drafting
+    int32_t relaxed_top_n = 0;  ///< 0 (and 1): strict
+    bool probabilistic = true;  ///< draft with the target's noise at temperature > 0; false: greedy drafting
     int32_t ngram_size_n = 12;
     int32_t ngram_size_m = 48;
 };
@@ -43,18 +43,18 @@ struct SpecRequest {
 
 struct EngineOptions {
     std::string model;
-    std::string alias;                     ///< shown as the model's name; empty: the path
-    int32_t n_ctx = 4096;                  ///< total over all slots; each slot gets n_ctx / n_parallel; 0: the model's training context
+    std::string alias;     ///< shown as the model's name; empty: the path
+    int32_t n_ctx = 4096;  ///< total over all slots; each slot gets n_ctx / n_parallel; 0: the model's training context
     int32_t n_parallel = 1;
     int32_t n_batch = 2048;
-    int32_t n_ubatch = 512;                ///< most rows in one forward pass
-    int32_t n_threads = 0;                 ///< 0: physical cores available to the process
+    int32_t n_ubatch = 512;  ///< most rows in one forward pass
+    int32_t n_threads = 0;   ///< 0: physical cores available to the process
     std::string cpu_isa = "auto";
-    std::string device = "cpu";            ///< "cpu" or "reference"
+    std::string device = "cpu";  ///< "cpu" or "reference"
     DType cache_type_k = DType::kF16;
     DType cache_type_v = DType::kF16;
     bool context_shift = false;
-    int32_t n_keep = 0;                    ///< default of requests
+    int32_t n_keep = 0;  ///< default of requests
     bool repack = true;
     SpecOptions spec;
     std::function<void(const std::string& stage, float fraction)> progress;  ///< load progress, 0..1; may be empty
@@ -63,14 +63,14 @@ struct EngineOptions {
 struct Request {
     std::vector<TokenId> prompt;
     sampling::Params sampling;
-    int32_t n_predict = -1;                ///< -1: until the end or the context is full; 0: prompt only
-    int32_t n_keep = 0;                    ///< kept at a context shift; -1 all of the prompt
-    int32_t n_discard = 0;                 ///< dropped per shift; 0: half of the rest
+    int32_t n_predict = -1;  ///< -1: until the end or the context is full; 0: prompt only
+    int32_t n_keep = 0;      ///< kept at a context shift; -1 all of the prompt
+    int32_t n_discard = 0;   ///< dropped per shift; 0: half of the rest
     std::vector<std::string> stop;
     int32_t n_probs = 0;
     bool post_sampling_probs = false;
     bool cache_prompt = true;
-    int32_t id_slot = -1;                  ///< -1: any
+    int32_t id_slot = -1;  ///< -1: any
     int64_t t_max_predict_ms = -1;
     SpecRequest spec;
 };
@@ -79,17 +79,18 @@ enum class TokenKind { kPlain, kExact, kRelaxed };
 
 struct TokenProb {
     TokenId id = 0;
-    float value = 0.0F;                    ///< log-probability, or probability with post_sampling_probs
+    float value = 0.0F;  ///< log-probability, or probability with post_sampling_probs
 };
 
-/// One emitted token. text: what may be shown now (whole characters; text that may begin a stop string is withheld); may be empty.
+/// One emitted token. text: what may be shown now (whole characters; text that may begin a stop string is withheld);
+/// may be empty.
 struct TokenEvent {
     TokenId id = 0;
     std::string text;
     TokenKind kind = TokenKind::kPlain;
-    int32_t rank = 0;                      ///< of a relaxed token
-    TokenProb chosen;                      ///< when n_probs > 0
-    std::vector<TokenProb> top;            ///< when n_probs > 0
+    int32_t rank = 0;            ///< of a relaxed token
+    TokenProb chosen;            ///< when n_probs > 0
+    std::vector<TokenProb> top;  ///< when n_probs > 0
 };
 
 struct Timings {
@@ -97,13 +98,13 @@ struct Timings {
     int32_t prompt_n = 0;
     double prompt_ms = 0.0;
     int32_t predicted_n = 0;
-    double predicted_ms = 0.0;             ///< from the first token to the last
+    double predicted_ms = 0.0;  ///< from the first token to the last
     int32_t draft_n = 0;
-    int32_t draft_n_accepted = 0;          ///< exact and relaxed
+    int32_t draft_n_accepted = 0;  ///< exact and relaxed
     int32_t draft_n_relaxed = 0;
-    int32_t verify_steps = 0;              ///< steps that carried a draft
-    double relaxed_rank_sum = 0.0;         ///< over relaxed tokens
-    double relaxed_gap_sum = 0.0;          ///< summed ln p_max - ln p of relaxed tokens
+    int32_t verify_steps = 0;       ///< steps that carried a draft
+    double relaxed_rank_sum = 0.0;  ///< over relaxed tokens
+    double relaxed_gap_sum = 0.0;   ///< summed ln p_max - ln p of relaxed tokens
 };
 
 enum class StopType { kNone, kEos, kWord, kLimit };
@@ -112,11 +113,11 @@ struct Final {
     int slot = -1;
     StopType stop_type = StopType::kNone;
     std::string stopping_word;
-    std::string text_tail;                 ///< text withheld until the end that may now be shown
+    std::string text_tail;  ///< text withheld until the end that may now be shown
     bool truncated = false;
     bool has_new_line = false;
     int32_t tokens_cached = 0;
-    uint32_t seed = 0;                     ///< the seed in use
+    uint32_t seed = 0;  ///< the seed in use
     Timings timings;
     // The speculation settings that were in force (echoed in the reply).
     int32_t n_max = 0;
@@ -129,8 +130,13 @@ struct Final {
 class Sink {
   public:
     virtual ~Sink() = default;
+
     virtual void started(int slot) { (void)slot; }
-    virtual void prompt_progress(int32_t processed, int32_t cached, int32_t total, double ms) { (void)processed, (void)cached, (void)total, (void)ms; }
+
+    virtual void prompt_progress(int32_t processed, int32_t cached, int32_t total, double ms) {
+        (void)processed, (void)cached, (void)total, (void)ms;
+    }
+
     virtual void token(const TokenEvent& event) = 0;
     virtual void final(const Final& result) = 0;
     virtual void failed(const Error& error) = 0;
@@ -147,7 +153,7 @@ struct SlotSnapshot {
     int32_t n_decoded = 0;
     int32_t n_remaining = -1;
     bool speculative = false;
-    Request request;                       ///< of the running or last task, prompt left out
+    Request request;  ///< of the running or last task, prompt left out
 };
 
 /// Counters since start; all monotonic but the gauges.
@@ -157,28 +163,28 @@ struct Metrics {
     uint64_t tokens_predicted_total = 0;
     double predicted_seconds_total = 0.0;
     uint64_t n_decode_total = 0;
-    uint64_t n_busy_slots_total = 0;       ///< summed over decode calls
+    uint64_t n_busy_slots_total = 0;  ///< summed over decode calls
     uint64_t draft_n_total = 0;
     uint64_t draft_n_accepted_total = 0;
     uint64_t draft_n_relaxed_total = 0;
     uint64_t verify_steps_total = 0;
-    int32_t requests_processing = 0;       ///< gauge
-    int32_t requests_deferred = 0;         ///< gauge: waiting for a slot
-    uint64_t sched_hash_capacity = 0;      ///< gauge, target's scheduler
+    int32_t requests_processing = 0;   ///< gauge
+    int32_t requests_deferred = 0;     ///< gauge: waiting for a slot
+    uint64_t sched_hash_capacity = 0;  ///< gauge, target's scheduler
     uint64_t sched_n_nodes = 0;
     uint64_t sched_n_leafs = 0;
     uint64_t sched_growths_total = 0;
     uint64_t sched_plans_built_total = 0;
     uint64_t sched_plan_hits_total = 0;
     uint64_t sched_buffer_bytes = 0;
-    uint64_t n_tokens_max = 0;             ///< largest number of tokens seen in a slot
+    uint64_t n_tokens_max = 0;  ///< largest number of tokens seen in a slot
 };
 
 struct ModelInfo {
-    std::string name;                      ///< alias or path
+    std::string name;  ///< alias or path
     std::string path;
     std::string architecture;
-    std::string description;               ///< "qwen2 1.5B Q4_K - Medium" or so
+    std::string description;  ///< "qwen2 1.5B Q4_K - Medium" or so
     uint64_t n_params = 0;
     uint64_t file_bytes = 0;
     int32_t n_vocab = 0;
@@ -188,19 +194,20 @@ struct ModelInfo {
     int32_t n_parallel = 1;
     std::string cpu_isa;
     int32_t n_threads = 1;
-    std::string spec_line;                 ///< the start-up line: which drafter, n_max and rule are active, or why not
-    std::string spec_types;                ///< "draft-simple" or "none"
+    std::string spec_line;   ///< the start-up line: which drafter, n_max and rule are active, or why not
+    std::string spec_types;  ///< "draft-simple" or "none"
 };
 
 class Engine {
   public:
-    /// Loads the model and the drafter, starts the engine thread. Errors: each naming the file, tensor or flag at fault.
+    /// Loads the model and the drafter, starts the engine thread. Errors: each naming the file, tensor or flag at
+    /// fault.
     static Result<std::unique_ptr<Engine>> create(const EngineOptions& options);
     virtual ~Engine() = default;
 
-    /// Queues a request. Errors (nothing is called on the sink then): empty prompt, token outside the vocabulary, prompt too long
-    /// (capacity; message as llama-server's), bad slot id, bad sampler parameters, bad speculation values, shutting down.
-    /// Threads: any. Returns the task id.
+    /// Queues a request. Errors (nothing is called on the sink then): empty prompt, token outside the vocabulary,
+    /// prompt too long (capacity; message as llama-server's), bad slot id, bad sampler parameters, bad speculation
+    /// values, shutting down. Threads: any. Returns the task id.
     virtual Result<int64_t> submit(Request request, std::shared_ptr<Sink> sink) = 0;
     /// Ends a task within one step; its sink gets failed(cancelled) unless it had ended. Threads: any.
     virtual void cancel(int64_t task) = 0;
@@ -210,8 +217,8 @@ class Engine {
     virtual const ModelInfo& info() const = 0;
     virtual const EngineOptions& options() const = 0;
     virtual std::shared_ptr<const vocab::Vocab> vocab() const = 0;
-    virtual std::vector<SlotSnapshot> slots() const = 0;   ///< threads: any
-    virtual Metrics metrics() const = 0;                   ///< threads: any
+    virtual std::vector<SlotSnapshot> slots() const = 0;  ///< threads: any
+    virtual Metrics metrics() const = 0;                  ///< threads: any
 };
 
 }  // namespace foresay::engine

@@ -11,7 +11,9 @@
 namespace foresay::engine {
 namespace {
 
-double ms_between(Clock::time_point from, Clock::time_point to) { return std::chrono::duration<double, std::milli>(to - from).count(); }
+double ms_between(Clock::time_point from, Clock::time_point to) {
+    return std::chrono::duration<double, std::milli>(to - from).count();
+}
 
 size_t common_prefix(const std::vector<TokenId>& a, size_t n_a, const std::vector<TokenId>& b) {
     const size_t n = std::min(n_a, b.size());
@@ -27,7 +29,9 @@ constexpr double kSlotSimilarity = 0.10;
 
 }  // namespace
 
-EngineImpl::~EngineImpl() { EngineImpl::shutdown(); }
+EngineImpl::~EngineImpl() {
+    EngineImpl::shutdown();
+}
 
 void EngineImpl::shutdown() {
     {
@@ -43,7 +47,9 @@ void EngineImpl::shutdown() {
 Result<SpecInForce> EngineImpl::resolve_spec(const SpecRequest& request) const {
     const SpecOptions& server = options_.spec;
     SpecInForce spec{server.n_max, server.n_min, server.p_min, server.relaxed_top_n};
-    const auto refuse = [](std::string message, std::string field) { return error(Code::kInvalidArgument, std::move(message), std::move(field)); };
+    const auto refuse = [](std::string message, std::string field) {
+        return error(Code::kInvalidArgument, std::move(message), std::move(field));
+    };
     if (request.n_max) {
         if (*request.n_max < 0) {
             return refuse(fmt::format("Value must be >= 0, but got {}", *request.n_max), "speculative.n_max");
@@ -58,13 +64,15 @@ Result<SpecInForce> EngineImpl::resolve_spec(const SpecRequest& request) const {
     }
     if (request.p_min) {
         if (!(*request.p_min >= 0.0F && *request.p_min <= 1.0F)) {
-            return refuse(fmt::format("Value must be between 0 and 1, but got {}", *request.p_min), "speculative.p_min");
+            return refuse(fmt::format("Value must be between 0 and 1, but got {}", *request.p_min),
+                          "speculative.p_min");
         }
         spec.p_min = *request.p_min;
     }
     if (request.relaxed_top_n) {
         if (*request.relaxed_top_n < 0) {
-            return refuse(fmt::format("Value must be >= 0, but got {}", *request.relaxed_top_n), "speculative.relaxed_top_n");
+            return refuse(fmt::format("Value must be >= 0, but got {}", *request.relaxed_top_n),
+                          "speculative.relaxed_top_n");
         }
         spec.relaxed_top_n = *request.relaxed_top_n;
     }
@@ -85,8 +93,10 @@ Result<int64_t> EngineImpl::submit(Request request, std::shared_ptr<Sink> sink) 
         }
     }
     if (n_prompt >= info_.n_ctx_slot) {
-        return error(Code::kCapacity,
-                     fmt::format("request ({} tokens) exceeds the available context size ({} tokens), try increasing it", n_prompt, info_.n_ctx_slot));
+        return error(
+            Code::kCapacity,
+            fmt::format("request ({} tokens) exceeds the available context size ({} tokens), try increasing it",
+                        n_prompt, info_.n_ctx_slot));
     }
     if (request.id_slot < -1 || request.id_slot >= options_.n_parallel) {
         return error(Code::kInvalidArgument, "Invalid slot ID", "id_slot");
@@ -157,7 +167,9 @@ void EngineImpl::run() {
 }
 
 bool EngineImpl::take_work() {
-    const auto any_busy = [this] { return std::any_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.busy(); }); };
+    const auto any_busy = [this] {
+        return std::any_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.busy(); });
+    };
     std::vector<Task> dropped;
     std::vector<std::pair<Slot*, Task>> starting;
     std::vector<Slot*> stopped;
@@ -243,7 +255,8 @@ Slot* EngineImpl::slot_for(const Task& task) {
 
 void EngineImpl::start(Slot& slot, Task task) {
     const Request& request = task.request;
-    size_t n_common = request.cache_prompt ? common_prefix(slot.context, static_cast<size_t>(slot.n_past), request.prompt) : 0;
+    size_t n_common =
+        request.cache_prompt ? common_prefix(slot.context, static_cast<size_t>(slot.n_past), request.prompt) : 0;
     // At least one token is evaluated: its logits start the text.
     n_common = std::min(n_common, request.prompt.size() - 1);
     if (n_common == 0 && drafter_ != nullptr) {
@@ -349,20 +362,27 @@ void EngineImpl::log_timings(const Slot& slot) const {
     const auto line = [&](std::string_view name, double ms, int32_t n, int32_t n_rate) {
         const double per_token = n_rate > 0 ? ms / n_rate : 0.0;
         const double per_second = ms > 0.0 ? 1000.0 * n_rate / ms : 0.0;
-        log::info("slot print_timing: id {:2d} | task {} | {} = {:10.2f} ms / {:5d} tokens ({:8.2f} ms per token, {:8.2f} tokens per second)", slot.id,
-                  slot.task->id, name, ms, n, per_token, per_second);
+        log::info(
+            "slot print_timing: id {:2d} | task {} | {} = {:10.2f} ms / {:5d} tokens ({:8.2f} ms per token, {:8.2f} "
+            "tokens per second)",
+            slot.id, slot.task->id, name, ms, n, per_token, per_second);
     };
     line("prompt eval time", t.prompt_ms, t.prompt_n, t.prompt_n);
     line("       eval time", t.predicted_ms, slot.n_decoded, slot.n_decoded - 1);
-    log::info("slot print_timing: id {:2d} | task {} |       total time = {:10.2f} ms / {:5d} tokens", slot.id, slot.task->id,
-              t.prompt_ms + t.predicted_ms, t.prompt_n + slot.n_decoded);
+    log::info("slot print_timing: id {:2d} | task {} |       total time = {:10.2f} ms / {:5d} tokens", slot.id,
+              slot.task->id, t.prompt_ms + t.predicted_ms, t.prompt_n + slot.n_decoded);
     if (t.draft_n > 0) {
         const double mean_len = 1.0 + static_cast<double>(t.draft_n_accepted) / std::max(1, t.verify_steps);
-        log::info("slot print_timing: id {:2d} | task {} | draft acceptance = {:.5f} ({:5d} accepted / {:5d} generated), mean len = {:5.2f}", slot.id,
-                  slot.task->id, static_cast<double>(t.draft_n_accepted) / t.draft_n, t.draft_n_accepted, t.draft_n, mean_len);
+        log::info(
+            "slot print_timing: id {:2d} | task {} | draft acceptance = {:.5f} ({:5d} accepted / {:5d} generated), "
+            "mean len = {:5.2f}",
+            slot.id, slot.task->id, static_cast<double>(t.draft_n_accepted) / t.draft_n, t.draft_n_accepted, t.draft_n,
+            mean_len);
         if (t.draft_n_relaxed > 0) {
-            log::info("slot print_timing: id {:2d} | task {} | relaxed = {:5d} tokens, mean rank = {:.2f}, summed log-prob gap = {:.3f}", slot.id,
-                      slot.task->id, t.draft_n_relaxed, t.relaxed_rank_sum / t.draft_n_relaxed, t.relaxed_gap_sum);
+            log::info(
+                "slot print_timing: id {:2d} | task {} | relaxed = {:5d} tokens, mean rank = {:.2f}, summed log-prob "
+                "gap = {:.3f}",
+                slot.id, slot.task->id, t.draft_n_relaxed, t.relaxed_rank_sum / t.draft_n_relaxed, t.relaxed_gap_sum);
         }
     }
 }

@@ -1,5 +1,5 @@
-// The engine thread and its queue. Read in this order: engine.h (what it promises), slot.h, engine_impl.cpp (requests and slots),
-// step.cpp (one round: draft, verify, emit).
+// The engine thread and its queue. Read in this order: engine.h (what it promises), slot.h, engine_impl.cpp (requests
+// and slots), step.cpp (one round: draft, verify, emit).
 #pragma once
 
 #include <condition_variable>
@@ -25,9 +25,13 @@ class EngineImpl : public Engine {
     Result<int64_t> submit(Request request, std::shared_ptr<Sink> sink) override;
     void cancel(int64_t task) override;
     void shutdown() override;
+
     const ModelInfo& info() const override { return info_; }
+
     const EngineOptions& options() const override { return options_; }
+
     std::shared_ptr<const vocab::Vocab> vocab() const override { return vocab_; }
+
     std::vector<SlotSnapshot> slots() const override;
     Metrics metrics() const override;
 
@@ -41,7 +45,7 @@ class EngineImpl : public Engine {
 
     // engine_impl.cpp: queue and slots
     void run();
-    bool take_work();                       ///< waits for work, starts tasks, applies cancels; false: shut down
+    bool take_work();  ///< waits for work, starts tasks, applies cancels; false: shut down
     Slot* slot_for(const Task& task);
     void start(Slot& slot, Task task);
     void finish(Slot& slot, StopType stop_type, std::string stopping_word, std::string text_tail);
@@ -52,7 +56,7 @@ class EngineImpl : public Engine {
     Result<SpecInForce> resolve_spec(const SpecRequest& request) const;
 
     // step.cpp: one round
-    struct Block;                           ///< the rows of one slot in this round
+    struct Block;  ///< the rows of one slot in this round
     void step();
     void shift_if_full(Slot& slot);
     Status draft(std::vector<Block>& blocks);
@@ -75,12 +79,12 @@ class EngineImpl : public Engine {
 
     mutable std::mutex mutex_;
     std::condition_variable wake_;
-    std::deque<Task> queue_;                // guarded by mutex_
-    std::set<int64_t> cancelled_;           // guarded by mutex_
-    bool stopping_ = false;                 // guarded by mutex_
-    int64_t next_task_ = 0;                 // guarded by mutex_
-    std::vector<SlotSnapshot> snapshots_;   // guarded by mutex_
-    Metrics metrics_;                       // guarded by mutex_
+    std::deque<Task> queue_;               // guarded by mutex_
+    std::set<int64_t> cancelled_;          // guarded by mutex_
+    bool stopping_ = false;                // guarded by mutex_
+    int64_t next_task_ = 0;                // guarded by mutex_
+    std::vector<SlotSnapshot> snapshots_;  // guarded by mutex_
+    Metrics metrics_;                      // guarded by mutex_
     std::thread thread_;
 };
 

@@ -35,21 +35,22 @@ struct Slot {
 
     int id = 0;
     State state = State::kIdle;
-    /// The text: prompt and emitted tokens, less what context shifts dropped. The first n_past of them are in the cache.
+    /// The text: prompt and emitted tokens, less what context shifts dropped. The first n_past of them are in the
+    /// cache.
     std::vector<TokenId> context;
     int32_t n_past = 0;
     Clock::time_point last_used{};
 
     std::optional<Task> task;
     std::optional<TextOut> text;
-    int32_t n_prompt = 0;        ///< prompt tokens of the task
-    int32_t n_decoded = 0;       ///< tokens emitted for the task
+    int32_t n_prompt = 0;   ///< prompt tokens of the task
+    int32_t n_decoded = 0;  ///< tokens emitted for the task
     bool truncated = false;
     bool has_new_line = false;
     Timings timings;
     Clock::time_point t_start{};
     Clock::time_point t_first_token{};
-    bool line_seen = false;      ///< a newline came since generation began (time limit looks at it)
+    bool line_seen = false;  ///< a newline came since generation began (time limit looks at it)
 
     bool busy() const { return state != State::kIdle; }
 };

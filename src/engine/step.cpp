@@ -9,13 +9,16 @@
 namespace foresay::engine {
 namespace {
 
-double ms_since(Clock::time_point from) { return std::chrono::duration<double, std::milli>(Clock::now() - from).count(); }
+double ms_since(Clock::time_point from) {
+    return std::chrono::duration<double, std::milli>(Clock::now() - from).count();
+}
 
 bool uses(const sampling::Params& params, std::string_view sampler) {
     return std::find(params.samplers.begin(), params.samplers.end(), sampler) != params.samplers.end();
 }
 
-/// The target's truncation for the drafter that samples with shared noise: the nearer both sets, the more often both draw alike.
+/// The target's truncation for the drafter that samples with shared noise: the nearer both sets, the more often both
+/// draw alike.
 spec::DraftSampling draft_sampling(const SpecOptions& spec, const Task& task, int64_t position) {
     const sampling::Params& params = task.request.sampling;
     spec::DraftSampling sampling;
@@ -35,7 +38,7 @@ spec::DraftSampling draft_sampling(const SpecOptions& spec, const Task& task, in
 struct EngineImpl::Block {
     Slot* slot = nullptr;
     bool is_prompt = false;
-    std::vector<TokenId> draft;          ///< of a generating slot
+    std::vector<TokenId> draft;  ///< of a generating slot
     std::vector<model::Row> rows;
 };
 
@@ -45,10 +48,12 @@ void EngineImpl::shift_if_full(Slot& slot) {
         return;
     }
     const Request& request = slot.task->request;
-    int32_t keep = request.n_keep < 0 ? slot.n_prompt : std::min(request.n_keep, slot.n_prompt) + (vocab_->adds_bos() ? 1 : 0);
+    int32_t keep =
+        request.n_keep < 0 ? slot.n_prompt : std::min(request.n_keep, slot.n_prompt) + (vocab_->adds_bos() ? 1 : 0);
     keep = std::min(keep, n_ctx - 4);
     const int32_t n_left = slot.n_past - keep;
-    const int32_t discard = std::clamp(request.n_discard > 0 ? request.n_discard : n_left / 2, 1, std::max(1, n_left - 1));
+    const int32_t discard =
+        std::clamp(request.n_discard > 0 ? request.n_discard : n_left / 2, 1, std::max(1, n_left - 1));
     log::warn("slot {}: slot context shift, n_keep = {}, n_left = {}, n_discard = {}", slot.id, keep, n_left, discard);
     runner_->shift(slot.id, slot.n_past, keep, discard);
     if (drafter_ != nullptr) {
@@ -125,7 +130,8 @@ void EngineImpl::step() {
         }
         n_rows += static_cast<int32_t>(block.rows.size());
     }
-    // Prompts fill what is left; beside generating slots they get one pass's worth, so that nobody's stream stalls for a whole prompt.
+    // Prompts fill what is left; beside generating slots they get one pass's worth, so that nobody's stream stalls for
+    // a whole prompt.
     int32_t budget = (blocks.empty() ? options_.n_batch : std::min(options_.n_batch, options_.n_ubatch)) - n_rows;
     for (Slot& slot : slots_) {
         if (slot.state != Slot::State::kPrompt || budget <= 0) {
@@ -165,12 +171,14 @@ Status EngineImpl::decode(std::vector<Block>& blocks) {
         while (i_block < blocks.size()) {
             Block& block = blocks[i_block];
             const size_t left = block.rows.size() - i_row;
-            const size_t room = static_cast<size_t>(options_.n_ubatch) - std::min(rows.size(), static_cast<size_t>(options_.n_ubatch));
+            const size_t room =
+                static_cast<size_t>(options_.n_ubatch) - std::min(rows.size(), static_cast<size_t>(options_.n_ubatch));
             if (room == 0 || (!block.is_prompt && left > room && !rows.empty())) {
                 break;
             }
             const size_t take = block.is_prompt ? std::min(left, room) : left;
-            rows.insert(rows.end(), block.rows.begin() + static_cast<ptrdiff_t>(i_row), block.rows.begin() + static_cast<ptrdiff_t>(i_row + take));
+            rows.insert(rows.end(), block.rows.begin() + static_cast<ptrdiff_t>(i_row),
+                        block.rows.begin() + static_cast<ptrdiff_t>(i_row + take));
             parts.emplace_back(&block, take);
             i_row += take;
             if (i_row == block.rows.size()) {
@@ -227,7 +235,8 @@ void EngineImpl::verify(Block& block, std::span<const std::span<const float>> ro
     Task& task = *slot.task;
     const Request& request = task.request;
     events_.clear();
-    const auto on_emitted = [&](std::span<const float> logits, const sampling::Draw& draw, const spec::Emitted& emitted) {
+    const auto on_emitted = [&](std::span<const float> logits, const sampling::Draw& draw,
+                                const spec::Emitted& emitted) {
         TokenEvent event;
         event.id = emitted.id;
         if (emitted.drafted) {
@@ -256,7 +265,8 @@ void EngineImpl::verify(Block& block, std::span<const std::span<const float>> ro
         events_.push_back(std::move(event));
     };
     const bool first = slot.n_decoded == 0;
-    spec::verify(*task.sampler, *vocab_, rows, block.draft, slot.n_decoded, {task.spec.relaxed_top_n}, on_emitted, verify_result_);
+    spec::verify(*task.sampler, *vocab_, rows, block.draft, slot.n_decoded, {task.spec.relaxed_top_n}, on_emitted,
+                 verify_result_);
     if (first) {
         slot.t_first_token = Clock::now();
     }
@@ -280,7 +290,8 @@ void EngineImpl::verify(Block& block, std::span<const std::span<const float>> ro
         ++metrics_.verify_steps_total;
     }
     for (size_t i = 0; i < verify_result_.tokens.size(); ++i) {
-        // Emitting token i means that everything before it is text and in the cache; what comes after an end is forgotten with n_past.
+        // Emitting token i means that everything before it is text and in the cache; what comes after an end is
+        // forgotten with n_past.
         if (!block.is_prompt || i > 0) {
             ++slot.n_past;
         }
@@ -315,7 +326,8 @@ bool EngineImpl::emit(Slot& slot, const spec::Emitted& emitted, TokenEvent event
     if (request.n_predict >= 0 && slot.n_decoded >= request.n_predict) {
         stop = StopType::kLimit;
     }
-    if (request.t_max_predict_ms >= 0 && slot.line_seen && ms_since(slot.t_first_token) > static_cast<double>(request.t_max_predict_ms)) {
+    if (request.t_max_predict_ms >= 0 && slot.line_seen &&
+        ms_since(slot.t_first_token) > static_cast<double>(request.t_max_predict_ms)) {
         stop = StopType::kLimit;
     }
     if (vocab_->is_eog(emitted.id)) {

@@ -5,7 +5,8 @@
 namespace foresay::engine {
 
 TextOut::TextOut(std::vector<std::string> stops) : stops_(std::move(stops)) {
-    stops_.erase(std::remove_if(stops_.begin(), stops_.end(), [](const std::string& stop) { return stop.empty(); }), stops_.end());
+    stops_.erase(std::remove_if(stops_.begin(), stops_.end(), [](const std::string& stop) { return stop.empty(); }),
+                 stops_.end());
 }
 
 TextOut::Step TextOut::push(std::string_view piece) {

@@ -1,4 +1,5 @@
-// Turns pieces into text that may be shown: whole characters only, and nothing that may be the beginning of a stop string.
+// Turns pieces into text that may be shown: whole characters only, and nothing that may be the beginning of a stop
+// string.
 #pragma once
 
 #include <string>
@@ -15,10 +16,11 @@ class TextOut {
     explicit TextOut(std::vector<std::string> stops);
 
     struct Step {
-        std::string text;           ///< may be shown now
-        bool stopped = false;       ///< a stop string was met; text ends before it
+        std::string text;      ///< may be shown now
+        bool stopped = false;  ///< a stop string was met; text ends before it
         std::string stopping_word;
     };
+
     /// Adds the bytes of one token.
     Step push(std::string_view piece);
     /// The rest when generation ends for another reason: what was withheld may now be shown.

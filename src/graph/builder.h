@@ -1,5 +1,5 @@
-// Builds graphs with shape inference. Errors are sticky: the first one is kept, later calls return kNoTensor, finish() reports it,
-// so that an architecture file reads as its equations without a check on every line.
+// Builds graphs with shape inference. Errors are sticky: the first one is kept, later calls return kNoTensor, finish()
+// reports it, so that an architecture file reads as its equations without a check on every line.
 #pragma once
 
 #include <initializer_list>
@@ -26,7 +26,8 @@ class Builder {
     TensorId geglu(TensorId gate, TensorId up);
     TensorId rope(TensorId x, TensorId pos, TensorId factors, const RopeParams& params);
     TensorId set_rows(TensorId cache, TensorId x, TensorId rows);
-    TensorId attention(TensorId q, TensorId k, TensorId v, TensorId pos, TensorId kv_base, const AttentionParams& params, TensorId sinks = kNoTensor);
+    TensorId attention(TensorId q, TensorId k, TensorId v, TensorId pos, TensorId kv_base,
+                       const AttentionParams& params, TensorId sinks = kNoTensor);
     TensorId softcap(TensorId x, float cap);
     TensorId copy(TensorId x, DType dtype);
     /// The same memory under another shape; x must be contiguous and the element counts equal.
@@ -36,10 +37,14 @@ class Builder {
 
     void name(TensorId id, std::string text);
     void output(TensorId id);
+
     bool failed() const { return failed_; }
+
     /// The tensor so far; an empty one for kNoTensor, so that shapes may be asked for after a failure.
     const Tensor& tensor(TensorId id) const;
+
     size_t n_tensors() const { return graph_.n_tensors(); }
+
     /// The graph, or the first error.
     Result<Graph> finish() &&;
 

@@ -13,12 +13,12 @@
 
 namespace foresay::memory {
 
-Result<std::unique_ptr<KvCache>> KvCache::create(backend::Backend& backend, std::vector<KvLayer> layers, int32_t n_slots, int32_t n_ctx_slot,
-                                                 DType type_k, DType type_v) {
+Result<std::unique_ptr<KvCache>> KvCache::create(backend::Backend& backend, std::vector<KvLayer> layers,
+                                                 int32_t n_slots, int32_t n_ctx_slot, DType type_k, DType type_v) {
     for (const DType type : {type_k, type_v}) {
         if (type != DType::kF32 && type != DType::kF16 && type != DType::kQ8_0) {
-            return error(Code::kUnsupported, fmt::format("cache type {} is not supported", dtype_name(type)), "--cache-type-k/-v",
-                         "use f16, f32 or q8_0");
+            return error(Code::kUnsupported, fmt::format("cache type {} is not supported", dtype_name(type)),
+                         "--cache-type-k/-v", "use f16, f32 or q8_0");
         }
     }
     std::unique_ptr<KvCache> cache(new KvCache);
@@ -29,9 +29,11 @@ Result<std::unique_ptr<KvCache>> KvCache::create(backend::Backend& backend, std:
         const int64_t n_cells = cache->n_cells();
         const int64_t block_k = dtype_info(type_k).block;
         const int64_t block_v = dtype_info(type_v).block;
-        if (layers[layer].k_width % block_k != 0 || layers[layer].v_width % block_v != 0 || layers[layer].head_dim % block_k != 0) {
+        if (layers[layer].k_width % block_k != 0 || layers[layer].v_width % block_v != 0 ||
+            layers[layer].head_dim % block_k != 0) {
             return error(Code::kUnsupported,
-                         fmt::format("layer {}: head size {} is not a multiple of the cache type's block", layer, layers[layer].head_dim),
+                         fmt::format("layer {}: head size {} is not a multiple of the cache type's block", layer,
+                                     layers[layer].head_dim),
                          "--cache-type-k/-v", "use f16");
         }
         FORESAY_TRY(auto k, backend.allocate_state(type_k, {layers[layer].k_width, n_cells, 1, 1}));
@@ -53,8 +55,10 @@ size_t KvCache::bytes() const {
 
 namespace {
 
-/// Rotates every head of one row by -discard positions: the angles are linear in the position, so this undoes `discard` steps.
-void rotate_row(std::vector<float>& row, int64_t head_dim, const std::vector<float>& cosines, const std::vector<float>& sines, const KvRope& rope) {
+/// Rotates every head of one row by -discard positions: the angles are linear in the position, so this undoes `discard`
+/// steps.
+void rotate_row(std::vector<float>& row, int64_t head_dim, const std::vector<float>& cosines,
+                const std::vector<float>& sines, const KvRope& rope) {
     const int64_t half = rope.params.n_rot / 2;
     for (size_t head = 0; head < row.size(); head += static_cast<size_t>(head_dim)) {
         for (int64_t j = 0; j < half; ++j) {
@@ -100,8 +104,8 @@ void KvCache::shift(int slot, int32_t n, int32_t keep, int32_t discard, const st
     }
 }
 
-void KvCache::shift_rows(const graph::Storage& storage, int64_t width, int slot, int32_t n, int32_t keep, int32_t discard, int64_t head_dim,
-                         const KvRope* rope) {
+void KvCache::shift_rows(const graph::Storage& storage, int64_t width, int slot, int32_t n, int32_t keep,
+                         int32_t discard, int64_t head_dim, const KvRope* rope) {
     const size_t bytes_per_row = row_bytes(storage.dtype, width);
     std::byte* base = storage.data + static_cast<size_t>(first_cell(slot)) * bytes_per_row;
     std::vector<std::byte> raw(bytes_per_row);

@@ -1,6 +1,6 @@
-// The KV cache: one contiguous run of cells per slot, cell order = position order. Owns storage, context shift and copies.
-// Must not know models or HTTP. Why contiguous: a row then attends to kv_base..kv_base+pos and nothing else, so its result can't
-// depend on the slot or on its neighbours (row contract), and rolling back is forgetting a length.
+// The KV cache: one contiguous run of cells per slot, cell order = position order. Owns storage, context shift and
+// copies. Must not know models or HTTP. Why contiguous: a row then attends to kv_base..kv_base+pos and nothing else, so
+// its result can't depend on the slot or on its neighbours (row contract), and rolling back is forgetting a length.
 #pragma once
 
 #include <cstdint>
@@ -30,26 +30,32 @@ struct KvRope {
 class KvCache {
   public:
     /// Zeroed caches of n_slots * n_ctx_slot cells. Errors: unsupported type, out_of_memory with the size.
-    static Result<std::unique_ptr<KvCache>> create(backend::Backend& backend, std::vector<KvLayer> layers, int32_t n_slots, int32_t n_ctx_slot,
-                                                   DType type_k, DType type_v);
+    static Result<std::unique_ptr<KvCache>> create(backend::Backend& backend, std::vector<KvLayer> layers,
+                                                   int32_t n_slots, int32_t n_ctx_slot, DType type_k, DType type_v);
 
     const graph::Storage* k(int layer) const { return k_[static_cast<size_t>(layer)].get(); }
+
     const graph::Storage* v(int layer) const { return v_[static_cast<size_t>(layer)].get(); }
+
     int32_t n_ctx_slot() const { return n_ctx_slot_; }
+
     int32_t n_slots() const { return n_slots_; }
+
     int64_t n_cells() const { return int64_t{n_slots_} * n_ctx_slot_; }
+
     int32_t first_cell(int slot) const { return slot * n_ctx_slot_; }
+
     size_t bytes() const;
 
-    /// Context shift: drops positions [keep, keep + discard) of the first n, moves the rest down and rotates their keys by -discard.
-    /// rope(layer): how that layer's keys were rotated. Cost: one pass over the moved rows.
-    /// Source: shared/spec/target-models.md, 5.5 (pure rotation, the magnitude isn't applied again).
+    /// Context shift: drops positions [keep, keep + discard) of the first n, moves the rest down and rotates their keys
+    /// by -discard. rope(layer): how that layer's keys were rotated. Cost: one pass over the moved rows. Source:
+    /// shared/spec/target-models.md, 5.5 (pure rotation, the magnitude isn't applied again).
     void shift(int slot, int32_t n, int32_t keep, int32_t discard, const std::function<KvRope(int layer)>& rope);
 
   private:
     KvCache() = default;
-    void shift_rows(const graph::Storage& storage, int64_t width, int slot, int32_t n, int32_t keep, int32_t discard, int64_t head_dim,
-                    const KvRope* rope);
+    void shift_rows(const graph::Storage& storage, int64_t width, int slot, int32_t n, int32_t keep, int32_t discard,
+                    int64_t head_dim, const KvRope* rope);
 
     backend::Backend* backend_ = nullptr;
     std::vector<KvLayer> layers_;

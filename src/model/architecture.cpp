@@ -2,9 +2,9 @@
 
 namespace foresay::model {
 
-#define FORESAY_ARCH(name)                \
-    namespace arch {                      \
-    extern const Architecture k_##name;   \
+#define FORESAY_ARCH(name)              \
+    namespace arch {                    \
+    extern const Architecture k_##name; \
     }
 #include "model/architectures.inc"
 #undef FORESAY_ARCH

@@ -25,8 +25,8 @@ std::vector<Row> rows_at(const Runner& runner, int32_t first, int32_t n, bool wa
 
 }  // namespace
 
-Result<std::vector<CostPoint>> measure_cost_curve(Runner& runner, std::span<const int32_t> ns, int32_t rounds, int32_t depth,
-                                                  const std::function<void(int32_t)>& progress) {
+Result<std::vector<CostPoint>> measure_cost_curve(Runner& runner, std::span<const int32_t> ns, int32_t rounds,
+                                                  int32_t depth, const std::function<void(int32_t)>& progress) {
     constexpr int32_t kFillChunk = 256;
     for (int32_t at = 0; at < depth; at += kFillChunk) {
         FORESAY_CHECK_OK(runner.forward(rows_at(runner, at, std::min(kFillChunk, depth - at), false)));

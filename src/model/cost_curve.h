@@ -1,4 +1,5 @@
-// The cost curve t(n): what a forward pass over n new tokens costs. R(n) = t(n) / t(1) decides whether speculation pays.
+// The cost curve t(n): what a forward pass over n new tokens costs. R(n) = t(n) / t(1) decides whether speculation
+// pays.
 #pragma once
 
 #include <functional>
@@ -17,10 +18,10 @@ struct CostPoint {
     double p90_ms = 0.0;
 };
 
-/// Times passes over n rows (all with logits, as verification needs) of slot 0 at context depth `depth`, every n once per round so
-/// that noise hits all alike. The first round warms up and doesn't count. progress(rounds done): may be empty.
-/// Errors: capacity when depth + n exceeds the slot; what forward() reports.
-Result<std::vector<CostPoint>> measure_cost_curve(Runner& runner, std::span<const int32_t> ns, int32_t rounds, int32_t depth,
-                                                  const std::function<void(int32_t)>& progress = {});
+/// Times passes over n rows (all with logits, as verification needs) of slot 0 at context depth `depth`, every n once
+/// per round so that noise hits all alike. The first round warms up and doesn't count. progress(rounds done): may be
+/// empty. Errors: capacity when depth + n exceeds the slot; what forward() reports.
+Result<std::vector<CostPoint>> measure_cost_curve(Runner& runner, std::span<const int32_t> ns, int32_t rounds,
+                                                  int32_t depth, const std::function<void(int32_t)>& progress = {});
 
 }  // namespace foresay::model

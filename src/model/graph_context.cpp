@@ -4,7 +4,8 @@
 
 namespace foresay::model {
 
-GraphContext::GraphContext(const Model& model, const memory::KvCache& kv, BatchShape shape) : model_(model), kv_(kv), shape_(shape) {
+GraphContext::GraphContext(const Model& model, const memory::KvCache& kv, BatchShape shape)
+    : model_(model), kv_(kv), shape_(shape) {
     const int64_t n = shape.n_rows;
     io_.tokens = builder_.input("tokens", DType::kI32, {n, 1, 1, 1});
     io_.pos = builder_.input("pos", DType::kI32, {n, 1, 1, 1});
@@ -26,7 +27,9 @@ TensorId GraphContext::weight(const std::string& name) {
     return id;
 }
 
-TensorId GraphContext::weight(int layer, std::string_view name) { return weight(fmt::format("blk.{}.{}", layer, name)); }
+TensorId GraphContext::weight(int layer, std::string_view name) {
+    return weight(fmt::format("blk.{}.{}", layer, name));
+}
 
 TensorId GraphContext::embed() {
     const TensorId x = builder_.get_rows(weight("token_embd.weight"), io_.tokens);
@@ -38,7 +41,8 @@ TensorId GraphContext::norm(int layer, std::string_view name, TensorId x) {
 }
 
 TensorId GraphContext::linear(int layer, std::string_view name, TensorId x) {
-    return builder_.mul_mat(weight(layer, fmt::format("{}.weight", name)), x, weight(layer, fmt::format("{}.bias", name)));
+    return builder_.mul_mat(weight(layer, fmt::format("{}.weight", name)), x,
+                            weight(layer, fmt::format("{}.bias", name)));
 }
 
 GraphContext::Qkv GraphContext::project_qkv(int layer, TensorId x) {
@@ -64,8 +68,10 @@ TensorId GraphContext::attend(int layer, const Qkv& qkv) {
     const int64_t v_width = int64_t{h.head_dim_v[l]} * h.n_head_kv[l];
     const graph::Storage* k_store = kv_.k(layer);
     const graph::Storage* v_store = kv_.v(layer);
-    const TensorId k_cache = builder_.persistent(fmt::format("cache_k.{}", layer), k_store->dtype, k_store->ne, k_store);
-    const TensorId v_cache = builder_.persistent(fmt::format("cache_v.{}", layer), v_store->dtype, v_store->ne, v_store);
+    const TensorId k_cache =
+        builder_.persistent(fmt::format("cache_k.{}", layer), k_store->dtype, k_store->ne, k_store);
+    const TensorId v_cache =
+        builder_.persistent(fmt::format("cache_v.{}", layer), v_store->dtype, v_store->ne, v_store);
     const TensorId k = builder_.set_rows(k_cache, builder_.reshape(qkv.k, {k_width, n, 1, 1}), io_.kv_rows);
     const TensorId v = builder_.set_rows(v_cache, builder_.reshape(qkv.v, {v_width, n, 1, 1}), io_.kv_rows);
     graph::AttentionParams params;
@@ -75,7 +81,9 @@ TensorId GraphContext::attend(int layer, const Qkv& qkv) {
     return builder_.attention(qkv.q, k, v, io_.pos, io_.kv_base, params);
 }
 
-TensorId GraphContext::keep_outputs(TensorId x) { return io_.out_rows == kNoTensor ? x : builder_.get_rows(x, io_.out_rows); }
+TensorId GraphContext::keep_outputs(TensorId x) {
+    return io_.out_rows == kNoTensor ? x : builder_.get_rows(x, io_.out_rows);
+}
 
 TensorId GraphContext::ffn(int layer, TensorId x, Activation activation) {
     const TensorId gate = linear(layer, "ffn_gate", x);
@@ -99,6 +107,8 @@ void GraphContext::head(TensorId x) {
     io_.logits = logits;
 }
 
-Result<graph::Graph> GraphContext::finish() && { return std::move(builder_).finish(); }
+Result<graph::Graph> GraphContext::finish() && {
+    return std::move(builder_).finish();
+}
 
 }  // namespace foresay::model

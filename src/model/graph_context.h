@@ -1,5 +1,5 @@
-// What an architecture's build() works with: weights by name, the batch's inputs, and the blocks that architectures share,
-// so that an architecture file reads as the equations of shared/spec/target-models.md, section 3.
+// What an architecture's build() works with: weights by name, the batch's inputs, and the blocks that architectures
+// share, so that an architecture file reads as the equations of shared/spec/target-models.md, section 3.
 #pragma once
 
 #include <string>
@@ -24,12 +24,12 @@ struct BatchShape {
 
 /// The leafs that the runner fills before each pass, and the result.
 struct GraphIo {
-    TensorId tokens = kNoTensor;   ///< I32 [n_rows]
-    TensorId pos = kNoTensor;      ///< I32 [n_rows]
-    TensorId kv_rows = kNoTensor;  ///< I32 [n_rows]: the cell each row is stored in
-    TensorId kv_base = kNoTensor;  ///< I32 [n_rows]: the first cell of the row's slot
-    TensorId out_rows = kNoTensor; ///< I32 [n_outputs], or absent when every row is an output
-    TensorId logits = kNoTensor;   ///< F32 [n_vocab, n_outputs]
+    TensorId tokens = kNoTensor;    ///< I32 [n_rows]
+    TensorId pos = kNoTensor;       ///< I32 [n_rows]
+    TensorId kv_rows = kNoTensor;   ///< I32 [n_rows]: the cell each row is stored in
+    TensorId kv_base = kNoTensor;   ///< I32 [n_rows]: the first cell of the row's slot
+    TensorId out_rows = kNoTensor;  ///< I32 [n_outputs], or absent when every row is an output
+    TensorId logits = kNoTensor;    ///< F32 [n_vocab, n_outputs]
 };
 
 class GraphContext {
@@ -37,7 +37,9 @@ class GraphContext {
     GraphContext(const Model& model, const memory::KvCache& kv, BatchShape shape);
 
     const Hparams& hparams() const { return model_.hparams(); }
+
     graph::Builder& b() { return builder_; }
+
     int32_t n_rows() const { return shape_.n_rows; }
 
     /// A weight as a leaf (made once), or kNoTensor when the file has none.
@@ -51,18 +53,21 @@ class GraphContext {
     TensorId norm(int layer, std::string_view name, TensorId x);
     /// W x (+ bias when the file has one), W = blk.<layer>.<name>.weight.
     TensorId linear(int layer, std::string_view name, TensorId x);
+
     /// q, k, v of a layer from its input, as heads [D, H, n_rows]; separate tensors or merged attn_qkv.
     struct Qkv {
         TensorId q = kNoTensor;
         TensorId k = kNoTensor;
         TensorId v = kNoTensor;
     };
+
     Qkv project_qkv(int layer, TensorId x);
     /// Rotary embedding of heads x [D, H, n_rows] with the layer's parameters; factors: rope_freqs or kNoTensor.
     TensorId rope(int layer, TensorId x, TensorId factors = kNoTensor);
     /// Stores k, v in the cache and attends; q, k after norm and RoPE. -> [Dv * H, n_rows]
     TensorId attend(int layer, const Qkv& qkv);
-    /// From here on only the rows whose logits are wanted: call after the last layer's attention, on the residual and the branch.
+    /// From here on only the rows whose logits are wanted: call after the last layer's attention, on the residual and
+    /// the branch.
     TensorId keep_outputs(TensorId x);
     enum class Activation { kSilu, kGelu };
     /// Wdown (act(Wgate x) * Wup x).
@@ -71,7 +76,9 @@ class GraphContext {
     void head(TensorId x);
 
     bool is_last(int layer) const { return layer == hparams().n_layer - 1; }
+
     const GraphIo& io() const { return io_; }
+
     /// The finished graph or the first error. The context is spent.
     Result<graph::Graph> finish() &&;
 

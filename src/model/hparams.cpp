@@ -8,7 +8,8 @@
 namespace foresay::model {
 namespace {
 
-// No published model comes near these; a file that claims more is broken, and the products below stay far from overflow.
+// No published model comes near these; a file that claims more is broken, and the products below stay far from
+// overflow.
 constexpr int64_t kMaxLayers = 4096;
 constexpr int64_t kMaxWidth = 1 << 20;
 constexpr int64_t kMaxHeads = 1 << 14;
@@ -20,8 +21,8 @@ Result<int32_t> bounded(int64_t value, int64_t low, int64_t high, const std::str
     return static_cast<int32_t>(value);
 }
 
-Result<std::vector<int32_t>> per_layer(const gguf::File& file, const std::string& key, int32_t n_layer, int64_t fallback, int64_t low,
-                                       int64_t high) {
+Result<std::vector<int32_t>> per_layer(const gguf::File& file, const std::string& key, int32_t n_layer,
+                                       int64_t fallback, int64_t low, int64_t high) {
     FORESAY_TRY(const auto values, file.i64_scalar_or_array(key, static_cast<size_t>(n_layer), fallback));
     std::vector<int32_t> result;
     for (int32_t layer = 0; layer < n_layer; ++layer) {
@@ -32,7 +33,8 @@ Result<std::vector<int32_t>> per_layer(const gguf::File& file, const std::string
 }
 
 /// Linear and YaRN scaling (section 2.4: R4 to R6) into params. n_ctx_train: the default of the original context.
-Status read_rope_scaling(const gguf::File& file, const std::string& prefix, int32_t n_ctx_train, graph::RopeParams& params) {
+Status read_rope_scaling(const gguf::File& file, const std::string& prefix, int32_t n_ctx_train,
+                         graph::RopeParams& params) {
     FORESAY_TRY(const auto type, file.string_or(prefix + "rope.scaling.type", "linear"));
     FORESAY_TRY(float factor, file.f32_or(prefix + "rope.scaling.factor", 0.0F));
     if (factor == 0.0F) {
@@ -56,7 +58,9 @@ Status read_rope_scaling(const gguf::File& file, const std::string& prefix, int3
         FORESAY_TRY(const uint32_t original,
                     file.u32_or(prefix + "rope.scaling.original_context_length", static_cast<uint32_t>(n_ctx_train)));
         const double log_base = 2.0 * std::log(static_cast<double>(params.base));
-        const auto corr = [&](double beta) { return params.n_rot * std::log(original / (2.0 * M_PI * beta)) / log_base; };
+        const auto corr = [&](double beta) {
+            return params.n_rot * std::log(original / (2.0 * M_PI * beta)) / log_base;
+        };
         params.yarn = 1;
         params.freq_scale = 1.0F / factor;
         params.yarn_lo = static_cast<float>(std::max(0.0, std::floor(corr(32.0))));
@@ -64,7 +68,8 @@ Status read_rope_scaling(const gguf::File& file, const std::string& prefix, int3
         params.magnitude = static_cast<float>((1.0 + 0.1 * std::log(static_cast<double>(factor))) * attn_factor);
         return ok();
     }
-    return error(Code::kUnsupported, fmt::format("rope scaling type '{}' is not supported yet", type), prefix + "rope.scaling.type");
+    return error(Code::kUnsupported, fmt::format("rope scaling type '{}' is not supported yet", type),
+                 prefix + "rope.scaling.type");
 }
 
 }  // namespace
@@ -97,8 +102,10 @@ Result<Hparams> read_shared_hparams(const gguf::File& file, graph::RopePairing p
         h.n_head_kv = h.n_head;
     }
     const int32_t default_dim = std::max(1, h.n_embd / h.n_head[0]);
-    FORESAY_TRY(const uint32_t key_length, file.u32_or(prefix + "attention.key_length", static_cast<uint32_t>(default_dim)));
-    FORESAY_TRY(const uint32_t value_length, file.u32_or(prefix + "attention.value_length", static_cast<uint32_t>(default_dim)));
+    FORESAY_TRY(const uint32_t key_length,
+                file.u32_or(prefix + "attention.key_length", static_cast<uint32_t>(default_dim)));
+    FORESAY_TRY(const uint32_t value_length,
+                file.u32_or(prefix + "attention.value_length", static_cast<uint32_t>(default_dim)));
     FORESAY_TRY(const int32_t head_dim_k, bounded(key_length, 2, 8192, prefix + "attention.key_length"));
     FORESAY_TRY(const int32_t head_dim_v, bounded(value_length, 1, 8192, prefix + "attention.value_length"));
     const auto n = static_cast<size_t>(h.n_layer);
@@ -108,7 +115,8 @@ Result<Hparams> read_shared_hparams(const gguf::File& file, graph::RopePairing p
     for (size_t layer = 0; layer < n; ++layer) {
         if (h.n_head[layer] % h.n_head_kv[layer] != 0) {
             return error(Code::kBadFile,
-                         fmt::format("{} query heads are not a multiple of {} key/value heads", h.n_head[layer], h.n_head_kv[layer]),
+                         fmt::format("{} query heads are not a multiple of {} key/value heads", h.n_head[layer],
+                                     h.n_head_kv[layer]),
                          prefix + "attention.head_count_kv");
         }
     }
@@ -117,7 +125,8 @@ Result<Hparams> read_shared_hparams(const gguf::File& file, graph::RopePairing p
     FORESAY_TRY(h.rope.n_rot, bounded(n_rot, 2, head_dim_k, prefix + "rope.dimension_count"));
     FORESAY_TRY(h.rope.base, file.f32_or(prefix + "rope.freq_base", 10000.0F));
     if (h.rope.n_rot % 2 != 0 || !(h.rope.base > 1.0F) || !std::isfinite(h.rope.base)) {
-        return error(Code::kBadFile, fmt::format("rotated dimensions {} or base {} are impossible", h.rope.n_rot, h.rope.base),
+        return error(Code::kBadFile,
+                     fmt::format("rotated dimensions {} or base {} are impossible", h.rope.n_rot, h.rope.base),
                      prefix + "rope.*");
     }
     if (!(h.rms_eps >= 0.0F) || !std::isfinite(h.rms_eps)) {
@@ -129,7 +138,8 @@ Result<Hparams> read_shared_hparams(const gguf::File& file, graph::RopePairing p
 
     // The token list wins over the key; both are checked against the embedding's shape when weights are bound.
     if (const gguf::Value* tokens = file.find("tokenizer.ggml.tokens"); tokens != nullptr) {
-        FORESAY_TRY(h.n_vocab, bounded(static_cast<int64_t>(std::min<uint64_t>(tokens->n, UINT32_MAX)), 1, INT32_MAX, "tokenizer.ggml.tokens"));
+        FORESAY_TRY(h.n_vocab, bounded(static_cast<int64_t>(std::min<uint64_t>(tokens->n, UINT32_MAX)), 1, INT32_MAX,
+                                       "tokenizer.ggml.tokens"));
     } else {
         FORESAY_TRY(const uint32_t n_vocab, file.u32(prefix + "vocab_size"));
         FORESAY_TRY(h.n_vocab, bounded(n_vocab, 1, INT32_MAX, prefix + "vocab_size"));

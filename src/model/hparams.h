@@ -1,4 +1,5 @@
-// Hyper-parameters of a model, read from the GGUF keys that every architecture shares. Source: shared/spec/target-models.md, 1.4.
+// Hyper-parameters of a model, read from the GGUF keys that every architecture shares. Source:
+// shared/spec/target-models.md, 1.4.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,7 @@ namespace foresay::model {
 
 struct Hparams {
     std::string arch;
-    int32_t n_layer = 0;          ///< trunk layers (block_count minus NextN blocks)
+    int32_t n_layer = 0;  ///< trunk layers (block_count minus NextN blocks)
     int32_t n_embd = 0;
     int32_t n_vocab = 0;
     int32_t n_ctx_train = 0;
@@ -29,17 +30,20 @@ struct Hparams {
 
     int32_t sliding_window = 0;
     float embedding_scale = 1.0F;
-    float attention_scale = 0.0F;       ///< kappa; 0: 1/sqrt(head_dim_k)
+    float attention_scale = 0.0F;  ///< kappa; 0: 1/sqrt(head_dim_k)
     float final_softcap = 0.0F;
-    graph::RopeParams rope;             ///< full layers
-    graph::RopeParams rope_sliding;     ///< sliding layers
+    graph::RopeParams rope;          ///< full layers
+    graph::RopeParams rope_sliding;  ///< sliding layers
 
-    const graph::RopeParams& rope_of(int layer) const { return is_sliding[static_cast<size_t>(layer)] ? rope_sliding : rope; }
+    const graph::RopeParams& rope_of(int layer) const {
+        return is_sliding[static_cast<size_t>(layer)] ? rope_sliding : rope;
+    }
+
     float scale_of(int layer) const;
 };
 
-/// Reads the shared keys (head counts, sizes, rope with scaling) under the file's architecture prefix and checks that they fit
-/// together. The architecture's own reader goes on from there. Errors: bad_file naming the key.
+/// Reads the shared keys (head counts, sizes, rope with scaling) under the file's architecture prefix and checks that
+/// they fit together. The architecture's own reader goes on from there. Errors: bad_file naming the key.
 Result<Hparams> read_shared_hparams(const gguf::File& file, graph::RopePairing pairing);
 
 /// Applies attention.sliding_window_pattern (array, or number with a default); source: section 2.6.

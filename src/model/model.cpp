@@ -32,27 +32,33 @@ Result<const gguf::TensorInfo*> checked_tensor(const gguf::File& file, const Wei
         if (spec.optional) {
             return nullptr;
         }
-        return error(Code::kBadFile, "tensor is missing", spec.name, "the file is incomplete or of another architecture");
+        return error(Code::kBadFile, "tensor is missing", spec.name,
+                     "the file is incomplete or of another architecture");
     }
     if (tensor->ne != spec.ne) {
-        return error(Code::kBadFile, fmt::format("shape is {}, expected {}", shape_text(tensor->ne), shape_text(spec.ne)), spec.name);
+        return error(Code::kBadFile,
+                     fmt::format("shape is {}, expected {}", shape_text(tensor->ne), shape_text(spec.ne)), spec.name);
     }
     const auto dtype = dtype_from_gguf(tensor->type);
     if (!dtype || !dtype_info(*dtype).is_weight) {
         const auto type_name = gguf_type_name(tensor->type);
-        return error(Code::kUnsupported, fmt::format("tensor type {} (id {}) is not supported", type_name.empty() ? "unknown" : type_name, tensor->type),
+        return error(Code::kUnsupported,
+                     fmt::format("tensor type {} (id {}) is not supported", type_name.empty() ? "unknown" : type_name,
+                                 tensor->type),
                      spec.name, "re-quantise the model to a supported type");
     }
     if (spec.use == Use::kVector && *dtype != DType::kF32) {
         // Norm weights and biases are read as F32; other float types are widened when loaded.
         if (*dtype != DType::kF16 && *dtype != DType::kBF16) {
-            return error(Code::kUnsupported, fmt::format("a vector of type {} is not supported", dtype_name(*dtype)), spec.name);
+            return error(Code::kUnsupported, fmt::format("a vector of type {} is not supported", dtype_name(*dtype)),
+                         spec.name);
         }
     }
     return tensor;
 }
 
-Result<std::vector<WeightSpec>> checked_specs(const gguf::File& file, const Architecture& arch, const Hparams& hparams) {
+Result<std::vector<WeightSpec>> checked_specs(const gguf::File& file, const Architecture& arch,
+                                              const Hparams& hparams) {
     auto specs = arch.weights(hparams);
     for (const WeightSpec& spec : specs) {
         FORESAY_CHECK_OK(checked_tensor(file, spec));
@@ -80,15 +86,17 @@ std::string Model::description() const {
     const std::string params = size >= 1e9 ? fmt::format("{:.1f}B", size / 1e9) : fmt::format("{:.0f}M", size / 1e6);
     // file_type: gguf-and-quants.md, 1.4.
     static const std::unordered_map<uint32_t, std::string_view> kFileTypes = {
-        {0, "F32"}, {1, "F16"}, {2, "Q4_0"}, {3, "Q4_1"}, {7, "Q8_0"}, {8, "Q5_0"}, {9, "Q5_1"}, {10, "Q2_K"}, {11, "Q3_K - Small"},
-        {12, "Q3_K - Medium"}, {13, "Q3_K - Large"}, {14, "Q4_K - Small"}, {15, "Q4_K - Medium"}, {16, "Q5_K - Small"},
-        {17, "Q5_K - Medium"}, {18, "Q6_K"}, {25, "IQ4_NL"}, {30, "IQ4_XS"}, {32, "BF16"}, {38, "MXFP4"}};
+        {0, "F32"},           {1, "F16"},           {2, "Q4_0"},           {3, "Q4_1"},          {7, "Q8_0"},
+        {8, "Q5_0"},          {9, "Q5_1"},          {10, "Q2_K"},          {11, "Q3_K - Small"}, {12, "Q3_K - Medium"},
+        {13, "Q3_K - Large"}, {14, "Q4_K - Small"}, {15, "Q4_K - Medium"}, {16, "Q5_K - Small"}, {17, "Q5_K - Medium"},
+        {18, "Q6_K"},         {25, "IQ4_NL"},       {30, "IQ4_XS"},        {32, "BF16"},         {38, "MXFP4"}};
     const auto type = file_->u32_or("general.file_type", UINT32_MAX);
     const auto found = kFileTypes.find(type.has_value() ? *type % 1024 : UINT32_MAX);
     return fmt::format("{} {} {}", hparams_.arch, params, found == kFileTypes.end() ? "mixed" : found->second);
 }
 
-Result<std::shared_ptr<const Model>> Model::load(const std::string& path, backend::Backend& backend, const LoadOptions& options) {
+Result<std::shared_ptr<const Model>> Model::load(const std::string& path, backend::Backend& backend,
+                                                 const LoadOptions& options) {
     std::shared_ptr<Model> model(new Model);
     FORESAY_TRY(model->file_, gguf::File::open(path));
     const gguf::File& file = *model->file_;
@@ -97,7 +105,9 @@ Result<std::shared_ptr<const Model>> Model::load(const std::string& path, backen
     FORESAY_TRY(const auto specs, checked_specs(file, *model->architecture_, model->hparams_));
     FORESAY_TRY(model->vocab_, vocab::Vocab::load(file));
     if (model->vocab_->n_tokens() > model->hparams_.n_vocab) {
-        return error(Code::kBadFile, fmt::format("{} tokens but embeddings for {}", model->vocab_->n_tokens(), model->hparams_.n_vocab), path);
+        return error(Code::kBadFile,
+                     fmt::format("{} tokens but embeddings for {}", model->vocab_->n_tokens(), model->hparams_.n_vocab),
+                     path);
     }
 
     size_t total_bytes = 0;
@@ -139,7 +149,9 @@ Result<std::shared_ptr<const Model>> Model::load(const std::string& path, backen
             }
             model->weights_.emplace(spec.name, std::move(*storage));
         } catch (const std::bad_alloc&) {
-            return error(Code::kOutOfMemory, fmt::format("no memory for {} bytes of weights ({} of {} loaded)", tensor->bytes, done_bytes, total_bytes),
+            return error(Code::kOutOfMemory,
+                         fmt::format("no memory for {} bytes of weights ({} of {} loaded)", tensor->bytes, done_bytes,
+                                     total_bytes),
                          spec.name);
         }
         model->n_params_ += static_cast<uint64_t>(tensor->ne[0] * tensor->ne[1] * tensor->ne[2] * tensor->ne[3]);

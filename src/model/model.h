@@ -25,16 +25,24 @@ struct LoadOptions {
 class Model {
   public:
     /// Loads a GGUF model into the backend. Every shape and type is checked before any weight is loaded.
-    /// Errors: unsupported (architecture, tensor type by tensor name), bad_file (missing tensor, wrong shape), out_of_memory, io.
-    static Result<std::shared_ptr<const Model>> load(const std::string& path, backend::Backend& backend, const LoadOptions& options = {});
+    /// Errors: unsupported (architecture, tensor type by tensor name), bad_file (missing tensor, wrong shape),
+    /// out_of_memory, io.
+    static Result<std::shared_ptr<const Model>> load(const std::string& path, backend::Backend& backend,
+                                                     const LoadOptions& options = {});
 
     const Hparams& hparams() const { return hparams_; }
+
     const Architecture& architecture() const { return *architecture_; }
+
     const std::shared_ptr<const vocab::Vocab>& vocab() const { return vocab_; }
+
     const gguf::File& file() const { return *file_; }
+
     /// The weight of this name, or null when the file has none (only optional ones may be missing).
     const graph::Storage* weight(std::string_view name) const;
+
     uint64_t n_params() const { return n_params_; }
+
     size_t weight_bytes() const;
     /// "qwen2 1.5B Q4_K - Medium".
     std::string description() const;

@@ -11,22 +11,27 @@
 namespace foresay::model {
 namespace {
 
-uint64_t shape_key(BatchShape shape) { return static_cast<uint64_t>(shape.n_rows) << 32 | static_cast<uint32_t>(shape.n_outputs); }
+uint64_t shape_key(BatchShape shape) {
+    return static_cast<uint64_t>(shape.n_rows) << 32 | static_cast<uint32_t>(shape.n_outputs);
+}
 
-std::span<int32_t> as_ints(std::span<std::byte> bytes) { return {reinterpret_cast<int32_t*>(bytes.data()), bytes.size() / sizeof(int32_t)}; }
+std::span<int32_t> as_ints(std::span<std::byte> bytes) {
+    return {reinterpret_cast<int32_t*>(bytes.data()), bytes.size() / sizeof(int32_t)};
+}
 
 }  // namespace
 
-Result<std::unique_ptr<Runner>> Runner::create(std::shared_ptr<const Model> model, std::vector<backend::Backend*> backends,
-                                               const RunnerOptions& options) {
+Result<std::unique_ptr<Runner>> Runner::create(std::shared_ptr<const Model> model,
+                                               std::vector<backend::Backend*> backends, const RunnerOptions& options) {
     std::unique_ptr<Runner> runner(new Runner);
     const Hparams& h = model->hparams();
     std::vector<memory::KvLayer> layers;
     for (size_t layer = 0; layer < static_cast<size_t>(h.n_layer); ++layer) {
-        layers.push_back({int64_t{h.head_dim_k[layer]} * h.n_head_kv[layer], int64_t{h.head_dim_v[layer]} * h.n_head_kv[layer], h.head_dim_k[layer]});
+        layers.push_back({int64_t{h.head_dim_k[layer]} * h.n_head_kv[layer],
+                          int64_t{h.head_dim_v[layer]} * h.n_head_kv[layer], h.head_dim_k[layer]});
     }
-    FORESAY_TRY(runner->kv_, memory::KvCache::create(*backends.front(), std::move(layers), options.n_slots, options.n_ctx_slot, options.type_k,
-                                                     options.type_v));
+    FORESAY_TRY(runner->kv_, memory::KvCache::create(*backends.front(), std::move(layers), options.n_slots,
+                                                     options.n_ctx_slot, options.type_k, options.type_v));
     sched::SchedulerOptions sched_options;
     sched_options.initial_capacity = options.scheduler_capacity;
     FORESAY_TRY(runner->scheduler_, sched::Scheduler::create(std::move(backends), sched_options));
@@ -35,7 +40,8 @@ Result<std::unique_ptr<Runner>> Runner::create(std::shared_ptr<const Model> mode
         // From the file, not from the storage: a backend may keep its weights anywhere.
         const gguf::TensorInfo* tensor = model->file().tensor("rope_freqs.weight");
         runner->rope_factors_.resize(static_cast<size_t>(tensor->ne[0]));
-        dequantize_row(*dtype_from_gguf(tensor->type), tensor->data.data(), runner->rope_factors_.data(), tensor->ne[0]);
+        dequantize_row(*dtype_from_gguf(tensor->type), tensor->data.data(), runner->rope_factors_.data(),
+                       tensor->ne[0]);
     }
     runner->model_ = std::move(model);
     return runner;
@@ -62,11 +68,13 @@ Result<std::vector<std::span<const float>>> Runner::forward(std::span<const Row>
     int32_t n_wanted = 0;
     for (const Row& row : rows) {
         if (row.pos < 0 || row.pos >= kv_->n_ctx_slot() || row.slot < 0 || row.slot >= kv_->n_slots()) {
-            return error(Code::kCapacity, fmt::format("position {} of slot {} is outside its {} cells", row.pos, row.slot, kv_->n_ctx_slot()));
+            return error(Code::kCapacity, fmt::format("position {} of slot {} is outside its {} cells", row.pos,
+                                                      row.slot, kv_->n_ctx_slot()));
         }
         n_wanted += row.wants_logits ? 1 : 0;
     }
-    // A graph always ends in logits, so that there is one shape less to plan: an unwanted last row costs one row of the head.
+    // A graph always ends in logits, so that there is one shape less to plan: an unwanted last row costs one row of the
+    // head.
     const BatchShape shape{static_cast<int32_t>(rows.size()), std::max(1, n_wanted)};
     try {
         FORESAY_TRY(sched::Plan * plan, plan_for(shape));
@@ -98,11 +106,13 @@ Result<std::vector<std::span<const float>>> Runner::forward(std::span<const Row>
         const auto* logits = reinterpret_cast<const float*>(bytes.data());
         std::vector<std::span<const float>> result;
         for (int32_t i = 0; i < shape.n_outputs; ++i) {
-            result.emplace_back(logits + static_cast<size_t>(i) * static_cast<size_t>(n_vocab), static_cast<size_t>(n_vocab));
+            result.emplace_back(logits + static_cast<size_t>(i) * static_cast<size_t>(n_vocab),
+                                static_cast<size_t>(n_vocab));
         }
         return result;
     } catch (const std::bad_alloc&) {
-        return error(Code::kOutOfMemory, fmt::format("no memory to plan a pass over {} rows with {} outputs", shape.n_rows, shape.n_outputs));
+        return error(Code::kOutOfMemory, fmt::format("no memory to plan a pass over {} rows with {} outputs",
+                                                     shape.n_rows, shape.n_outputs));
     }
 }
 

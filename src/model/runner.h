@@ -1,5 +1,5 @@
-// Runs a model: rows in, logits out. Owns the model's KV cache and scheduler; a steady decode step finds its plan in the cache
-// and neither builds nor plans nor allocates. Must not know sampling, requests or HTTP.
+// Runs a model: rows in, logits out. Owns the model's KV cache and scheduler; a steady decode step finds its plan in
+// the cache and neither builds nor plans nor allocates. Must not know sampling, requests or HTTP.
 #pragma once
 
 #include <memory>
@@ -37,22 +37,28 @@ struct RunnerOptions {
 class Runner {
   public:
     /// backends: priority order, the last one the fallback; the cache lives on the first.
-    static Result<std::unique_ptr<Runner>> create(std::shared_ptr<const Model> model, std::vector<backend::Backend*> backends,
+    static Result<std::unique_ptr<Runner>> create(std::shared_ptr<const Model> model,
+                                                  std::vector<backend::Backend*> backends,
                                                   const RunnerOptions& options);
 
-    /// Evaluates the rows in order (rows of one slot: ascending positions that continue what its cache holds). Stores their keys and values.
-    /// Returns the logits [n_vocab] of each row that wants them, in row order; they hold until the next call.
-    /// When no row wants logits those of the last row are computed and returned.
-    /// Errors: capacity (position past the slot), out_of_memory. Row contract: a row's logits don't depend on the other rows of the call.
+    /// Evaluates the rows in order (rows of one slot: ascending positions that continue what its cache holds). Stores
+    /// their keys and values. Returns the logits [n_vocab] of each row that wants them, in row order; they hold until
+    /// the next call. When no row wants logits those of the last row are computed and returned. Errors: capacity
+    /// (position past the slot), out_of_memory. Row contract: a row's logits don't depend on the other rows of the
+    /// call.
     Result<std::vector<std::span<const float>>> forward(std::span<const Row> rows);
 
     /// Context shift of one slot that holds n positions: see memory::KvCache::shift.
     void shift(int slot, int32_t n, int32_t keep, int32_t discard);
 
     const Model& model() const { return *model_; }
+
     memory::KvCache& kv() { return *kv_; }
+
     const memory::KvCache& kv() const { return *kv_; }
+
     const sched::SchedulerStats& scheduler_stats() const { return scheduler_->stats(); }
+
     /// Context words of the scheduler's log lines: "draft-simple n_max=8".
     void set_context(std::string text) { scheduler_->set_context(std::move(text)); }
 
@@ -64,7 +70,8 @@ class Runner {
     std::unique_ptr<memory::KvCache> kv_;
     std::unique_ptr<sched::Scheduler> scheduler_;
     std::vector<float> rope_factors_;
-    /// The input and output ids of each shape; ids are the same whenever the same shape is built, so this never goes stale.
+    /// The input and output ids of each shape; ids are the same whenever the same shape is built, so this never goes
+    /// stale.
     std::unordered_map<uint64_t, GraphIo> io_;
 };
 

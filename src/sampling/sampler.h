@@ -20,7 +20,8 @@ using vocab::TokenId;
 
 /// Request fields of the chain, named and defaulted as in the API (server-api.md 4.2).
 struct Params {
-    uint32_t seed = 4294967295U;  ///< 4294967295: taken from the system when the sampler is made; Sampler::seed() reports it
+    uint32_t seed =
+        4294967295U;  ///< 4294967295: taken from the system when the sampler is made; Sampler::seed() reports it
     int32_t min_keep = 0;
     float temperature = 0.8F;
     float dynatemp_range = 0.0F;
@@ -47,7 +48,8 @@ struct Params {
     float adaptive_target = -1.0F;
     float adaptive_decay = 0.9F;
     /// Names in order; the default chain of the spec.
-    std::vector<std::string> samplers{"penalties", "dry", "top_n_sigma", "top_k", "typ_p", "top_p", "min_p", "xtc", "temperature"};
+    std::vector<std::string> samplers{"penalties", "dry",   "top_n_sigma", "top_k",      "typ_p",
+                                      "top_p",     "min_p", "xtc",         "temperature"};
     std::vector<std::pair<TokenId, float>> logit_bias;  ///< -infinity bans
     bool ignore_eos = false;                            ///< bans every end-of-generation token
 };
@@ -59,7 +61,8 @@ struct Candidate {
     TokenId id = 0;
     float logit = 0.0F;
     float p = 0.0F;       ///< final probability (after temperature), normalised over the set
-    float p_rank = 0.0F;  ///< probability at T = 1 after truncation and before temperature: what ranks are taken on (sampling.md 13)
+    float p_rank = 0.0F;  ///< probability at T = 1 after truncation and before temperature: what ranks are taken on
+                          ///< (sampling.md 13)
 };
 
 /// One draw. `candidates` point into the sampler and hold until its next draw.
@@ -70,7 +73,8 @@ struct Draw {
 };
 
 /// Noise of the exponential race, shared by target and drafter: the same for the same (seed, position, token).
-/// position: index of the token in the response, from 0. Uniform in (0, 1) -> -ln(-ln u). Deterministic across machines.
+/// position: index of the token in the response, from 0. Uniform in (0, 1) -> -ln(-ln u). Deterministic across
+/// machines.
 float gumbel_noise(uint32_t seed, int64_t position, TokenId token);
 
 class Sampler {
@@ -83,7 +87,8 @@ class Sampler {
     /// The draw changes no state that accept() doesn't: drawing twice gives the same token.
     /// Cost: O(n_vocab) selection, no sort of the vocabulary, no allocation after the first draws.
     Draw draw(std::span<const float> logits, int64_t position);
-    /// Tells the chain that the token is now part of the text. generated: false for prompt tokens (penalties and DRY see them).
+    /// Tells the chain that the token is now part of the text. generated: false for prompt tokens (penalties and DRY
+    /// see them).
     void accept(TokenId id, bool generated);
     /// Back to the state after creation.
     void reset();
@@ -105,7 +110,8 @@ struct TokenLogprob {
     float logprob = 0.0F;  ///< natural log; the lowest finite float for probability 0
 };
 
-/// The n most probable tokens of the raw row (softmax over all of it, T = 1), descending, ties by id; and the value of `chosen`.
+/// The n most probable tokens of the raw row (softmax over all of it, T = 1), descending, ties by id; and the value of
+/// `chosen`.
 std::vector<TokenLogprob> top_logprobs(std::span<const float> logits, int n, TokenId chosen, float* chosen_logprob);
 
 }  // namespace foresay::sampling

@@ -17,11 +17,12 @@ namespace foresay::spec {
 
 using vocab::TokenId;
 
-/// How a drafter that samples draws: with the target's own noise, so that both mostly draw the same token (sampling.md 11.1).
+/// How a drafter that samples draws: with the target's own noise, so that both mostly draw the same token
+/// (sampling.md 11.1).
 struct DraftSampling {
-    bool probabilistic = false;    ///< false: greedy drafting
+    bool probabilistic = false;  ///< false: greedy drafting
     uint32_t seed = 0;
-    int64_t position = 0;          ///< response index of the first drafted token
+    int64_t position = 0;  ///< response index of the first drafted token
     float temperature = 0.0F;
     int32_t top_k = 40;
     float top_p = 1.0F;
@@ -30,10 +31,11 @@ struct DraftSampling {
 
 struct DraftRequest {
     int slot = 0;
-    std::span<const TokenId> tokens;  ///< the whole context: prompt and emitted text, the last one not yet in the target's cache
-    int32_t n_max = 0;                ///< at most so many tokens; 0: don't draft
-    int32_t n_min = 0;                ///< a shorter draft is dropped
-    float p_min = 0.0F;               ///< stop before the first token whose top probability is below this
+    std::span<const TokenId>
+        tokens;          ///< the whole context: prompt and emitted text, the last one not yet in the target's cache
+    int32_t n_max = 0;   ///< at most so many tokens; 0: don't draft
+    int32_t n_min = 0;   ///< a shorter draft is dropped
+    float p_min = 0.0F;  ///< stop before the first token whose top probability is below this
     DraftSampling sampling;
 };
 
@@ -46,15 +48,22 @@ class Drafter {
     virtual ~Drafter() = default;
     /// "draft-simple", "ngram-simple": the --spec-type name.
     virtual std::string_view name() const = 0;
-    /// Proposes for all requests in one go; drafts[i] belongs to requests[i] and may be empty. Errors: compute failures only.
+    /// Proposes for all requests in one go; drafts[i] belongs to requests[i] and may be empty. Errors: compute failures
+    /// only.
     virtual Status propose(std::span<const DraftRequest> requests, std::vector<Draft>& drafts) = 0;
+
     /// Tells what became of the last proposal of a slot (statistics, hit counters).
-    virtual void accepted(int slot, int32_t n_drafted, int32_t n_accepted) { (void)slot, (void)n_drafted, (void)n_accepted; }
-    /// The slot's context was shifted: positions [keep, keep + discard) are gone, the rest moved down. A drafter may ignore it: the next
-    /// propose() brings the whole context anyway.
+    virtual void accepted(int slot, int32_t n_drafted, int32_t n_accepted) {
+        (void)slot, (void)n_drafted, (void)n_accepted;
+    }
+
+    /// The slot's context was shifted: positions [keep, keep + discard) are gone, the rest moved down. A drafter may
+    /// ignore it: the next propose() brings the whole context anyway.
     virtual void shifted(int slot, int32_t keep, int32_t discard) { (void)slot, (void)keep, (void)discard; }
+
     /// The slot starts over with another text.
     virtual void reset(int slot) { (void)slot; }
+
     /// Resident bytes of its weights and state.
     virtual size_t memory_bytes() const { return 0; }
 };

@@ -6,8 +6,9 @@
 
 namespace foresay::spec {
 
-void verify(sampling::Sampler& sampler, const vocab::Vocab& vocab, std::span<const std::span<const float>> rows, std::span<const vocab::TokenId> draft,
-            int64_t position, const VerifyOptions& options, const OnEmitted& on_emitted, VerifyResult& result) {
+void verify(sampling::Sampler& sampler, const vocab::Vocab& vocab, std::span<const std::span<const float>> rows,
+            std::span<const vocab::TokenId> draft, int64_t position, const VerifyOptions& options,
+            const OnEmitted& on_emitted, VerifyResult& result) {
     FORESAY_ASSERT(rows.size() == draft.size() + 1);
     const bool relaxed = options.relaxed_top_n > 1;
     result.tokens.clear();
@@ -18,11 +19,14 @@ void verify(sampling::Sampler& sampler, const vocab::Vocab& vocab, std::span<con
         Emitted emitted{draw.id, false, {}};
         bool stands = false;
         if (i < draft.size()) {
-            const Decision decision = relaxed ? decide_relaxed_top_n(draw, draft[i], options.relaxed_top_n, vocab) : decide_strict(draw, draft[i]);
+            const Decision decision = relaxed ? decide_relaxed_top_n(draw, draft[i], options.relaxed_top_n, vocab)
+                                              : decide_strict(draw, draft[i]);
             stands = decision.verdict != Verdict::kReject;
             if (relaxed && decision.verdict != Verdict::kExact && relaxed_verify_log_enabled()) {
-                std::fprintf(stderr, "%s\n",
-                             format_relaxed_verify(static_cast<int>(i), options.relaxed_top_n, draw, draft[i], decision, vocab).c_str());
+                std::fprintf(
+                    stderr, "%s\n",
+                    format_relaxed_verify(static_cast<int>(i), options.relaxed_top_n, draw, draft[i], decision, vocab)
+                        .c_str());
             }
             if (stands) {
                 emitted = Emitted{draft[i], true, decision};

@@ -1,6 +1,6 @@
-// Verification of one slot's draft: walks the target's rows in order, draws, decides, stops at the first reject. Every emitted token
-// moves the sampler's state by exactly one accept(), so that state follows the text and nothing else. Must not know slots or HTTP.
-// Source: shared/spec/sampling.md, 10.1 and 13.
+// Verification of one slot's draft: walks the target's rows in order, draws, decides, stops at the first reject. Every
+// emitted token moves the sampler's state by exactly one accept(), so that state follows the text and nothing else.
+// Must not know slots or HTTP. Source: shared/spec/sampling.md, 10.1 and 13.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ namespace foresay::spec {
 /// A token that now belongs to the text.
 struct Emitted {
     vocab::TokenId id = 0;
-    bool drafted = false;   ///< false: the target's own draw (correction, bonus or plain decoding)
-    Decision decision;      ///< of a drafted token
+    bool drafted = false;  ///< false: the target's own draw (correction, bonus or plain decoding)
+    Decision decision;     ///< of a drafted token
 };
 
 struct VerifyOptions {
@@ -32,12 +32,14 @@ struct VerifyResult {
 };
 
 /// Called for each emitted token while its draw is still valid.
-using OnEmitted = std::function<void(std::span<const float> logits, const sampling::Draw& draw, const Emitted& emitted)>;
+using OnEmitted =
+    std::function<void(std::span<const float> logits, const sampling::Draw& draw, const Emitted& emitted)>;
 
 /// rows[i]: the target's logits [n_vocab] after the last text token and draft[0..i); rows.size() = draft.size() + 1.
-/// position: response index of the first token drawn. An empty draft is plain decoding: the same path, so both give the same draw.
-/// After an end-of-generation token nothing more is drawn.
-void verify(sampling::Sampler& sampler, const vocab::Vocab& vocab, std::span<const std::span<const float>> rows, std::span<const vocab::TokenId> draft,
-            int64_t position, const VerifyOptions& options, const OnEmitted& on_emitted, VerifyResult& result);
+/// position: response index of the first token drawn. An empty draft is plain decoding: the same path, so both give the
+/// same draw. After an end-of-generation token nothing more is drawn.
+void verify(sampling::Sampler& sampler, const vocab::Vocab& vocab, std::span<const std::span<const float>> rows,
+            std::span<const vocab::TokenId> draft, int64_t position, const VerifyOptions& options,
+            const OnEmitted& on_emitted, VerifyResult& result);
 
 }  // namespace foresay::spec

@@ -41,7 +41,9 @@ inline uint16_t f32_to_f16(float f) {
     return static_cast<uint16_t>(sign | ((magnitude - 0x38000000u + 0xfffu + odd) >> 13));
 }
 
-inline float bf16_to_f32(uint16_t b) { return std::bit_cast<float>(static_cast<uint32_t>(b) << 16); }
+inline float bf16_to_f32(uint16_t b) {
+    return std::bit_cast<float>(static_cast<uint32_t>(b) << 16);
+}
 
 /// Float to bfloat16, round to nearest even; NaN keeps its top half with the quiet bit.
 inline uint16_t f32_to_bf16(float f) {

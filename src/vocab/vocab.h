@@ -25,7 +25,8 @@ enum class Kind { kSpm, kBpe };
 
 class Vocab {
   public:
-    /// Reads tokenizer.* from the file and checks it. Errors: unsupported kind or pre-tokenizer (named), inconsistent arrays.
+    /// Reads tokenizer.* from the file and checks it. Errors: unsupported kind or pre-tokenizer (named), inconsistent
+    /// arrays.
     static Result<std::shared_ptr<const Vocab>> load(const gguf::File& file);
     virtual ~Vocab() = default;
 
@@ -33,8 +34,8 @@ class Vocab {
     virtual int32_t n_tokens() const = 0;
 
     /// Text to ids. add_special: BOS/EOS as the file asks; parse_special: special tokens in the text become their ids.
-    /// Invalid UTF-8 is encoded through byte tokens or U+FFFD as the spec says. Errors: none for any bytes but out of memory.
-    /// Threads: const, any number of callers.
+    /// Invalid UTF-8 is encoded through byte tokens or U+FFFD as the spec says. Errors: none for any bytes but out of
+    /// memory. Threads: const, any number of callers.
     virtual std::vector<TokenId> encode(std::string_view text, bool add_special, bool parse_special) const = 0;
     /// The bytes of one token. special: control tokens are rendered as their text, otherwise as nothing.
     /// Ids outside the vocabulary give an empty string.
@@ -56,7 +57,8 @@ class Vocab {
     virtual std::string_view text(TokenId id) const = 0;
     /// All end-of-generation ids, ascending.
     virtual std::span<const TokenId> eog_tokens() const = 0;
-    /// Tokens that the model file suppresses (tokenizer.ggml.suppress_tokens or the spec's equivalent), ascending; may be empty.
+    /// Tokens that the model file suppresses (tokenizer.ggml.suppress_tokens or the spec's equivalent), ascending; may
+    /// be empty.
     virtual std::span<const TokenId> suppressed() const = 0;
     /// tokenizer.chat_template, empty when absent.
     virtual std::string_view chat_template() const = 0;
@@ -69,6 +71,7 @@ class Utf8Stream {
     std::string push(std::string_view bytes);
     /// The rest at the end of a text: an incomplete sequence becomes U+FFFD.
     std::string finish();
+
     bool has_pending() const { return !pending_.empty(); }
 
   private:

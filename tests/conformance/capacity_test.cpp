@@ -1,5 +1,5 @@
-// Promise 4 end to end: every n_max from 1 to 64 starts, answers and gives plain decoding's text; the scheduler starts with a table far
-// too small for the model and grows.
+// Promise 4 end to end: every n_max from 1 to 64 starts, answers and gives plain decoding's text; the scheduler starts
+// with a table far too small for the model and grows.
 #include <fstream>
 
 #include "backend/cpu/cpu_backend.h"

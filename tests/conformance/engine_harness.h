@@ -56,8 +56,11 @@ class Collector : public engine::Sink {
     }
 
     const Text& text() const { return text_; }
+
     const engine::Final& result() const { return *final_; }
+
     const std::optional<Error>& error() const { return error_; }
+
     const std::vector<engine::TokenKind>& kinds() const { return kinds_; }
 
   private:
@@ -91,7 +94,8 @@ inline std::shared_ptr<Collector> generate(engine::Engine& engine, engine::Reque
     return sink;
 }
 
-inline engine::Request request_for(const engine::Engine& engine, const std::string& prompt, int32_t n_predict, float temperature, uint32_t seed = 42) {
+inline engine::Request request_for(const engine::Engine& engine, const std::string& prompt, int32_t n_predict,
+                                   float temperature, uint32_t seed = 42) {
     engine::Request request;
     request.prompt = engine.vocab()->encode(prompt, true, true);
     request.n_predict = n_predict;

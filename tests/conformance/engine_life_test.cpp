@@ -1,4 +1,5 @@
-// The engine's life cycle on a tiny model: refusals, limits, cancelling, shutting down, reuse, and every boundary of a draft.
+// The engine's life cycle on a tiny model: refusals, limits, cancelling, shutting down, reuse, and every boundary of a
+// draft.
 #include <atomic>
 #include <fstream>
 
@@ -155,7 +156,8 @@ TEST_F(EngineLife, EveryBudgetAndStopBoundaryInsideADraftEqualsPlain) {
         const auto spec = generate(*spec_engine, r);
         ASSERT_EQ(spec->text(), plain->text()) << "n_predict " << n;
         ASSERT_EQ(spec->text().ids.size(), static_cast<size_t>(n));
-        EXPECT_EQ(spec->result().tokens_cached, plain->result().tokens_cached) << "nothing past the end may stay in the cache";
+        EXPECT_EQ(spec->result().tokens_cached, plain->result().tokens_cached)
+            << "nothing past the end may stay in the cache";
         EXPECT_EQ(spec->result().stop_type, engine::StopType::kLimit);
     }
     const std::string& text = full->text().text;

@@ -1,5 +1,5 @@
-// Real models against goldens/real-models: greedy continuations of the reference engine and KL divergence to the float32 oracle
-// (goldens/README.md, "How to judge an engine"), and the row contract on real weights.
+// Real models against goldens/real-models: greedy continuations of the reference engine and KL divergence to the
+// float32 oracle (goldens/README.md, "How to judge an engine"), and the row contract on real weights.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -90,7 +90,8 @@ TEST_P(RealModel, KlToTheOracleIsNotAboveThePeersAndGreedyTextAgrees) {
                 const auto at = prompt[key].get<std::vector<size_t>>();
                 return std::find(at.begin(), at.end(), k) != at.end();
             };
-            if (prompt["steps"][k]["gap"].get<float>() < kNearTie || listed("batch_top1_differs_at") || listed("oracle_top1_differs_at")) {
+            if (prompt["steps"][k]["gap"].get<float>() < kNearTie || listed("batch_top1_differs_at") ||
+                listed("oracle_top1_differs_at")) {
                 continue;  // a near-tie; the prefix is the golden one (teacher-forced), so later picks still compare
             }
             EXPECT_EQ(best, greedy[k]) << name << " prompt " << i_prompt << " token " << k;
@@ -98,8 +99,10 @@ TEST_P(RealModel, KlToTheOracleIsNotAboveThePeersAndGreedyTextAgrees) {
         }
     }
     const int n_last = static_cast<int>(golden["prompts"][n_prompts - 1]["greedy"].size());
-    std::printf("%s: mean KL to the oracle %.6f, peer %.6f; without the one-token prompt %.6f, peer %.6f; %d picks compared\n", name.c_str(),
-                ours / n_positions, peer / n_positions, ours_without_last / (n_positions - n_last), peer_without_last / (n_positions - n_last), n_compared);
+    std::printf(
+        "%s: mean KL to the oracle %.6f, peer %.6f; without the one-token prompt %.6f, peer %.6f; %d picks compared\n",
+        name.c_str(), ours / n_positions, peer / n_positions, ours_without_last / (n_positions - n_last),
+        peer_without_last / (n_positions - n_last), n_compared);
     EXPECT_GT(n_compared, 50);
     EXPECT_LE(ours, peer);
     EXPECT_LE(ours_without_last, peer_without_last);
@@ -135,7 +138,8 @@ TEST_P(RealModel, LogitsDontDependOnTheBatch) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Files, RealModel,
-                         testing::Values("smollm2-135m-q4_1", "gemma3-270m-q4_k_m", "qwen2.5-coder-0.5b-q4_k_m", "qwen2.5-coder-1.5b-q4_k_m"));
+                         testing::Values("smollm2-135m-q4_1", "gemma3-270m-q4_k_m", "qwen2.5-coder-0.5b-q4_k_m",
+                                         "qwen2.5-coder-1.5b-q4_k_m"));
 
 }  // namespace
 }  // namespace foresay::test

@@ -1,5 +1,6 @@
-// Promise 1: with strict acceptance, ids, text and log-probabilities are those of plain decoding, bit for bit: for any drafter (itself,
-// a perturbed copy of itself, a smaller sibling, n-grams), any n_max, greedy or sampled, any threads, slots, ISA and prompt chunk size.
+// Promise 1: with strict acceptance, ids, text and log-probabilities are those of plain decoding, bit for bit: for any
+// drafter (itself, a perturbed copy of itself, a smaller sibling, n-grams), any n_max, greedy or sampled, any threads,
+// slots, ISA and prompt chunk size.
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -21,7 +22,8 @@ namespace {
 const char* const kCode = "def quicksort(items):\n    \"\"\"Sort a list.\"\"\"\n";
 const char* const kProse = "Once upon a time, in a small village by the sea, there lived an old";
 
-/// A copy of a Q4_1 model whose feed-forward scales are off by up to a quarter: a drafter that is often, not always, right.
+/// A copy of a Q4_1 model whose feed-forward scales are off by up to a quarter: a drafter that is often, not always,
+/// right.
 std::string perturbed_copy(const std::string& path) {
     std::ifstream in(path, std::ios::binary);
     std::string bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
@@ -29,7 +31,7 @@ std::string perturbed_copy(const std::string& path) {
     EXPECT_TRUE(file.has_value());
     std::mt19937 random(7);
     std::uniform_int_distribution<int> step(-1, 1);
-    constexpr size_t kBlockBytes = 20;      // Q4_1: starts with its f16 scale
+    constexpr size_t kBlockBytes = 20;  // Q4_1: starts with its f16 scale
     constexpr int kQuarterOfAMantissa = 256;
     for (const gguf::TensorInfo& tensor : (*file)->tensors()) {
         if (tensor.type != static_cast<int32_t>(DType::kQ4_1) || tensor.name.find("ffn") == std::string::npos) {
@@ -43,7 +45,8 @@ std::string perturbed_copy(const std::string& path) {
             std::memcpy(data + at, &scale, sizeof(scale));
         }
     }
-    const std::string copy = (std::filesystem::temp_directory_path() / ("foresay-perturbed-" + std::to_string(getpid()) + ".gguf")).string();
+    const std::string copy =
+        (std::filesystem::temp_directory_path() / ("foresay-perturbed-" + std::to_string(getpid()) + ".gguf")).string();
     std::ofstream(copy, std::ios::binary) << bytes;
     return copy;
 }
@@ -65,8 +68,8 @@ engine::EngineOptions options_for(const std::string& target, const std::string& 
     return options;
 }
 
-#define REQUIRE_MODEL(path)                                             \
-    if (!std::ifstream(path).good()) {                                  \
+#define REQUIRE_MODEL(path)                                               \
+    if (!std::ifstream(path).good()) {                                    \
         GTEST_SKIP() << "needs " << (path) << " (tools/fetch_models.py)"; \
     }
 
@@ -89,7 +92,8 @@ std::vector<Text> plain_texts(engine::Engine& engine, int32_t n_predict) {
 }
 
 /// Every job at every n_max against the plain texts; returns drafted and accepted counts over all.
-std::pair<int, int> expect_strict(engine::Engine& engine, const std::vector<Text>& plain, int32_t n_predict, std::vector<int32_t> n_maxs) {
+std::pair<int, int> expect_strict(engine::Engine& engine, const std::vector<Text>& plain, int32_t n_predict,
+                                  std::vector<int32_t> n_maxs) {
     int drafted = 0;
     int accepted = 0;
     for (const int32_t n_max : n_maxs) {
@@ -97,8 +101,8 @@ std::pair<int, int> expect_strict(engine::Engine& engine, const std::vector<Text
             auto request = request_for(engine, kJobs[i].prompt, n_predict, kJobs[i].temperature);
             request.spec.n_max = n_max;
             const auto got = generate(engine, request);
-            EXPECT_EQ(got->text(), plain[i]) << "n_max " << n_max << ", temperature " << kJobs[i].temperature << "\nplain: " << plain[i].text
-                                             << "\n  got: " << got->text().text;
+            EXPECT_EQ(got->text(), plain[i]) << "n_max " << n_max << ", temperature " << kJobs[i].temperature
+                                             << "\nplain: " << plain[i].text << "\n  got: " << got->text().text;
             drafted += got->result().timings.draft_n;
             accepted += got->result().timings.draft_n_accepted;
         }
@@ -183,7 +187,8 @@ TEST(StrictIdentity, FourBusySlotsEqualOneAlone) {
             EXPECT_EQ(sinks[i]->text(), plain[i]) << "round " << round << ", slot " << sinks[i]->result().slot;
         }
     }
-    EXPECT_GT(engine->metrics().n_busy_slots_total, engine->metrics().n_decode_total) << "slots should have shared passes";
+    EXPECT_GT(engine->metrics().n_busy_slots_total, engine->metrics().n_decode_total)
+        << "slots should have shared passes";
 }
 
 TEST(StrictIdentity, PrefixReuseAndContextShiftKeepTheText) {
@@ -237,8 +242,8 @@ TEST(StrictIdentity, QwenPair) {
     EXPECT_LT(accepted, drafted);
 }
 
-// Shared noise (sampling.md 11.1): at temperature 0.8 a drafter that draws with the target's noise is accepted far more often than a
-// greedy one, and the text is that of plain decoding either way.
+// Shared noise (sampling.md 11.1): at temperature 0.8 a drafter that draws with the target's noise is accepted far more
+// often than a greedy one, and the text is that of plain decoding either way.
 TEST(SharedNoise, AcceptanceAtTemperatureIsWellAboveAGreedyDrafters) {
     const std::string target = model_path("qwen2.5-coder-1.5b-q4_k_m.gguf");
     const std::string drafter = model_path("qwen2.5-coder-0.5b-q4_k_m.gguf");

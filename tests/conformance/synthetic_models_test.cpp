@@ -1,4 +1,5 @@
-// Tiny F32 models of each architecture against the reference engine's logits and greedy continuations (goldens/synthetic/README.md).
+// Tiny F32 models of each architecture against the reference engine's logits and greedy continuations
+// (goldens/synthetic/README.md).
 #include <algorithm>
 
 #include "tests/conformance/test_models.h"
@@ -11,7 +12,9 @@ struct Case {
     float tolerance;
 };
 
-void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+void PrintTo(const Case& c, std::ostream* out) {
+    *out << c.name;
+}
 
 class SyntheticModel : public testing::TestWithParam<std::tuple<Case, const char*>> {};
 
@@ -50,7 +53,8 @@ TEST_P(SyntheticModel, LogitsAndGreedyTextEqualTheGoldens) {
         }
         const auto best = static_cast<int32_t>(std::max_element(last.begin(), last.end()) - last.begin());
         ASSERT_EQ(best, greedy[k]) << "greedy token " << k;
-        const auto next = m.runner->forward(std::vector<model::Row>{{best, static_cast<int32_t>(tokens.size()), 0, true}});
+        const auto next =
+            m.runner->forward(std::vector<model::Row>{{best, static_cast<int32_t>(tokens.size()), 0, true}});
         ASSERT_TRUE(next.has_value());
         tokens.push_back(best);
         last.assign((*next)[0].begin(), (*next)[0].end());
@@ -58,11 +62,14 @@ TEST_P(SyntheticModel, LogitsAndGreedyTextEqualTheGoldens) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Goldens, SyntheticModel,
-                         testing::Combine(testing::Values(Case{"llama", 5e-4F}, Case{"qwen2", 5e-4F}, Case{"qwen3", 5e-4F}, Case{"gemma3", 1e-2F},
-                                                          Case{"pair-llama-target", 5e-4F}, Case{"pair-qwen3-target", 5e-4F}),
+                         testing::Combine(testing::Values(Case{"llama", 5e-4F}, Case{"qwen2", 5e-4F},
+                                                          Case{"qwen3", 5e-4F}, Case{"gemma3", 1e-2F},
+                                                          Case{"pair-llama-target", 5e-4F},
+                                                          Case{"pair-qwen3-target", 5e-4F}),
                                           testing::Values("reference", "cpu")));
 
-// The row contract on whole models: any chunking, slot, thread count and ISA gives the same bits as the reference backend.
+// The row contract on whole models: any chunking, slot, thread count and ISA gives the same bits as the reference
+// backend.
 class RowContract : public testing::TestWithParam<const char*> {};
 
 TEST_P(RowContract, LogitsAreBitIdenticalForAnyBatchSlotThreadsAndIsa) {
@@ -83,7 +90,8 @@ TEST_P(RowContract, LogitsAreBitIdenticalForAnyBatchSlotThreadsAndIsa) {
             ASSERT_NE(m.runner, nullptr);
             for (const size_t chunk : {size_t{1}, size_t{4}, size_t{7}, size_t{64}, tokens.size()}) {
                 const auto got = evaluate(*m.runner, tokens, chunk, static_cast<int32_t>(chunk % 3));
-                ASSERT_EQ(got, expected) << "isa " << cpu::isa_name(isa) << ", threads " << n_threads << ", chunk " << chunk;
+                ASSERT_EQ(got, expected) << "isa " << cpu::isa_name(isa) << ", threads " << n_threads << ", chunk "
+                                         << chunk;
             }
         }
     }

@@ -21,7 +21,9 @@ inline nlohmann::json read_json(const std::string& path) {
     return nlohmann::json::parse(in, nullptr, false);
 }
 
-inline bool file_exists(const std::string& path) { return std::ifstream(path).good(); }
+inline bool file_exists(const std::string& path) {
+    return std::ifstream(path).good();
+}
 
 /// A model with its backend and runner.
 struct Loaded {
@@ -30,7 +32,8 @@ struct Loaded {
     std::unique_ptr<model::Runner> runner;
 };
 
-inline std::unique_ptr<backend::Backend> make_backend(const std::string& device, const std::string& isa = "auto", int n_threads = 2) {
+inline std::unique_ptr<backend::Backend> make_backend(const std::string& device, const std::string& isa = "auto",
+                                                      int n_threads = 2) {
     if (device == "reference") {
         return reference::ReferenceBackend::create();
     }
@@ -42,8 +45,8 @@ inline std::unique_ptr<backend::Backend> make_backend(const std::string& device,
     return std::move(*made);
 }
 
-inline Loaded load(const std::string& path, const std::string& device, int n_slots = 1, DType cache = DType::kF16, int n_ctx = 512,
-                   const std::string& isa = "auto", int n_threads = 2) {
+inline Loaded load(const std::string& path, const std::string& device, int n_slots = 1, DType cache = DType::kF16,
+                   int n_ctx = 512, const std::string& isa = "auto", int n_threads = 2) {
     Loaded loaded;
     loaded.backend = make_backend(device, isa, n_threads);
     auto model = model::Model::load(path, *loaded.backend);
@@ -66,8 +69,8 @@ inline Loaded load(const std::string& path, const std::string& device, int n_slo
 }
 
 /// Logits of every position of `tokens`, evaluated `chunk` rows at a time on `slot` from position 0.
-inline std::vector<std::vector<float>> evaluate(model::Runner& runner, const std::vector<int32_t>& tokens, size_t chunk, int32_t slot = 0,
-                                                size_t first_wanted = 0) {
+inline std::vector<std::vector<float>> evaluate(model::Runner& runner, const std::vector<int32_t>& tokens, size_t chunk,
+                                                int32_t slot = 0, size_t first_wanted = 0) {
     std::vector<std::vector<float>> result;
     for (size_t at = 0; at < tokens.size(); at += chunk) {
         std::vector<model::Row> rows;

@@ -1,5 +1,5 @@
-// The verification protocol on a real target and drafter (Qwen2.5-Coder 1.5B and 0.5B): control, positive, extreme; and the classic
-// mistake when tuning N, a candidate pool that min_p has made small.
+// The verification protocol on a real target and drafter (Qwen2.5-Coder 1.5B and 0.5B): control, positive, extreme; and
+// the classic mistake when tuning N, a candidate pool that min_p has made small.
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -21,7 +21,8 @@ std::string captured_stderr(F f) {
 
 size_t count_matches(const std::string& text, const std::string& pattern) {
     const std::regex regex(pattern);
-    return static_cast<size_t>(std::distance(std::sregex_iterator(text.begin(), text.end(), regex), std::sregex_iterator()));
+    return static_cast<size_t>(
+        std::distance(std::sregex_iterator(text.begin(), text.end(), regex), std::sregex_iterator()));
 }
 
 bool is_valid_utf8(const std::string& text) {
@@ -42,7 +43,8 @@ bool is_valid_utf8(const std::string& text) {
     return true;
 }
 
-const char* const kPrompt = "<|im_start|>user\nWrite a Python class for a bank account.<|im_end|>\n<|im_start|>assistant\n";
+const char* const kPrompt =
+    "<|im_start|>user\nWrite a Python class for a bank account.<|im_end|>\n<|im_start|>assistant\n";
 const char* const kLine =
     R"(\[RELAXED_VERIFY\] pos=\d+ relaxed_top_n=\d+ cur_p\.size=\d+ cur_p\.sorted=[01] draft='[^\n]*'\(id=\d+\) target_sample='[^\n]*'\(id=\d+\) -> (ACCEPT\(relaxed\)|reject)\n)";
 
@@ -112,10 +114,11 @@ TEST_F(VerificationProtocol, PositiveShowsAMixOfAcceptsAndRejects) {
     EXPECT_EQ(static_cast<size_t>(timings.draft_n_relaxed), n_accept);
     EXPECT_GT(timings.draft_n_accepted, timings.draft_n_relaxed);
     EXPECT_GT(timings.relaxed_gap_sum, 0.0);
-    EXPECT_GE(timings.relaxed_rank_sum, static_cast<double>(timings.draft_n_relaxed)) << "an inexact token ranks at least second";
+    EXPECT_GE(timings.relaxed_rank_sum, static_cast<double>(timings.draft_n_relaxed))
+        << "an inexact token ranks at least second";
     EXPECT_LT(timings.relaxed_rank_sum, 5.0 * timings.draft_n_relaxed);
-    std::printf("positive: N 5, n_max 4: %d of %d drafted tokens accepted, %d of them relaxed, %zu rejects\n", timings.draft_n_accepted, timings.draft_n,
-                timings.draft_n_relaxed, n_reject);
+    std::printf("positive: N 5, n_max 4: %d of %d drafted tokens accepted, %d of them relaxed, %zu rejects\n",
+                timings.draft_n_accepted, timings.draft_n, timings.draft_n_relaxed, n_reject);
 }
 
 TEST_F(VerificationProtocol, ExtremeAcceptsEverythingAndStaysValid) {
@@ -134,7 +137,8 @@ TEST_F(VerificationProtocol, ExtremeAcceptsEverythingAndStaysValid) {
     EXPECT_EQ(got->text().ids.size(), 200U);
 }
 
-// The same N with min_p at its default: the pool that ranks are taken in is small, so a large N changes little beyond its size.
+// The same N with min_p at its default: the pool that ranks are taken in is small, so a large N changes little beyond
+// its size.
 TEST_F(VerificationProtocol, MinPAtItsDefaultKeepsThePoolSmall) {
     std::shared_ptr<Collector> got;
     const std::string log = captured_stderr([&] { got = generate(*engine_, request(160, 300000)); });
@@ -147,7 +151,8 @@ TEST_F(VerificationProtocol, MinPAtItsDefaultKeepsThePoolSmall) {
     EXPECT_LE(largest, 40) << "top_k alone bounds it";
     const auto& timings = got->result().timings;
     EXPECT_LT(timings.draft_n_accepted, timings.draft_n) << "tokens outside the pool are rejected at any N";
-    std::printf("min_p at its default: largest pool %d, %d of %d accepted at N 300000\n", largest, timings.draft_n_accepted, timings.draft_n);
+    std::printf("min_p at its default: largest pool %d, %d of %d accepted at N 300000\n", largest,
+                timings.draft_n_accepted, timings.draft_n);
 }
 
 }  // namespace

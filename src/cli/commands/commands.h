@@ -12,6 +12,7 @@ int serve_command(const Options& options);
 int run_command(const Options& options);
 int inspect_command(const Options& options);
 int tokenize_command(const Options& options);
+int bench_command(const Options& options);
 
 /// The prompt of -p or -f, escapes replaced where asked for. Errors: io, naming the file.
 Result<std::string> prompt_text(const LocalOptions& options);

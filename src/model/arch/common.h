@@ -16,7 +16,8 @@ struct DenseWeights {
     bool rope_freqs = false;               ///< optional rope_freqs [n_rot / 2]
 };
 
-/// token_embd, output_norm, output (optional: tied), and per layer norms, q/k/v/output with optional biases, gate/up/down.
+/// token_embd, output_norm, output (optional: tied), and per layer norms, q/k/v/output with optional biases,
+/// gate/up/down.
 std::vector<WeightSpec> dense_weights(const Hparams& hparams, const DenseWeights& options);
 
 }  // namespace foresay::model::arch

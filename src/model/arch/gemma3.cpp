@@ -1,4 +1,5 @@
-// gemma3 (text): sliding and full layers, q/k norms, sandwich norms, scaled embedding. Source: shared/spec/target-models.md, 3.4.
+// gemma3 (text): sliding and full layers, q/k norms, sandwich norms, scaled embedding. Source:
+// shared/spec/target-models.md, 3.4.
 #include <cmath>
 
 #include "model/arch/common.h"
@@ -30,7 +31,9 @@ Result<Hparams> read_hparams(const gguf::File& file) {
     return h;
 }
 
-std::vector<WeightSpec> weights(const Hparams& h) { return dense_weights(h, {.qk_norm = true, .post_norms = true}); }
+std::vector<WeightSpec> weights(const Hparams& h) {
+    return dense_weights(h, {.qk_norm = true, .post_norms = true});
+}
 
 void build(GraphContext& ctx) {
     auto& b = ctx.b();

@@ -17,7 +17,9 @@ Result<Hparams> read_hparams(const gguf::File& file) {
     return h;
 }
 
-std::vector<WeightSpec> weights(const Hparams& h) { return dense_weights(h, {.rope_freqs = true}); }
+std::vector<WeightSpec> weights(const Hparams& h) {
+    return dense_weights(h, {.rope_freqs = true});
+}
 
 void build(GraphContext& ctx) {
     auto& b = ctx.b();

@@ -5,9 +5,13 @@
 namespace foresay::model::arch {
 namespace {
 
-Result<Hparams> read_hparams(const gguf::File& file) { return read_shared_hparams(file, graph::RopePairing::kNeox); }
+Result<Hparams> read_hparams(const gguf::File& file) {
+    return read_shared_hparams(file, graph::RopePairing::kNeox);
+}
 
-std::vector<WeightSpec> weights(const Hparams& h) { return dense_weights(h, {.attention_bias_required = true}); }
+std::vector<WeightSpec> weights(const Hparams& h) {
+    return dense_weights(h, {.attention_bias_required = true});
+}
 
 void build(GraphContext& ctx) {
     auto& b = ctx.b();

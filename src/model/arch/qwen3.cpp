@@ -1,13 +1,18 @@
-// qwen3: like qwen2 without biases, with its own head size and per-head q/k norms. Source: shared/spec/target-models.md, 3.3.
+// qwen3: like qwen2 without biases, with its own head size and per-head q/k norms. Source:
+// shared/spec/target-models.md, 3.3.
 #include "model/arch/common.h"
 #include "model/graph_context.h"
 
 namespace foresay::model::arch {
 namespace {
 
-Result<Hparams> read_hparams(const gguf::File& file) { return read_shared_hparams(file, graph::RopePairing::kNeox); }
+Result<Hparams> read_hparams(const gguf::File& file) {
+    return read_shared_hparams(file, graph::RopePairing::kNeox);
+}
 
-std::vector<WeightSpec> weights(const Hparams& h) { return dense_weights(h, {.qk_norm = true}); }
+std::vector<WeightSpec> weights(const Hparams& h) {
+    return dense_weights(h, {.qk_norm = true});
+}
 
 void build(GraphContext& ctx) {
     auto& b = ctx.b();

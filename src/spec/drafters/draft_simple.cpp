@@ -37,28 +37,31 @@ size_t best_tokens(std::span<const float> logits, std::array<TokenId, kPool>& id
 }
 
 bool same_chain(const sampling::Params& a, const sampling::Params& b) {
-    return a.seed == b.seed && a.temperature == b.temperature && a.top_k == b.top_k && a.top_p == b.top_p && a.min_p == b.min_p;
+    return a.seed == b.seed && a.temperature == b.temperature && a.top_k == b.top_k && a.top_p == b.top_p &&
+           a.min_p == b.min_p;
 }
 
 }  // namespace
 
 Status check_vocab_match(const vocab::Vocab& target, const vocab::Vocab& draft) {
     const auto mismatch = [](std::string message) {
-        return error(Code::kInvalidArgument, std::move(message), "--spec-draft-model", "use a drafter of the target's family");
+        return error(Code::kInvalidArgument, std::move(message), "--spec-draft-model",
+                     "use a drafter of the target's family");
     };
     if (target.kind() != draft.kind()) {
         return mismatch("the drafter's tokenizer is of another kind than the target's");
     }
     if (target.adds_bos() != draft.adds_bos() || (target.adds_bos() && target.bos() != draft.bos())) {
-        return mismatch(fmt::format("the drafter's BOS (id {}, added: {}) differs from the target's (id {}, added: {})", draft.bos(), draft.adds_bos(),
-                                    target.bos(), target.adds_bos()));
+        return mismatch(fmt::format("the drafter's BOS (id {}, added: {}) differs from the target's (id {}, added: {})",
+                                    draft.bos(), draft.adds_bos(), target.bos(), target.adds_bos()));
     }
     if (target.adds_eos() != draft.adds_eos() || (target.adds_eos() && target.eos() != draft.eos())) {
-        return mismatch(fmt::format("the drafter's EOS (id {}, added: {}) differs from the target's (id {}, added: {})", draft.eos(), draft.adds_eos(),
-                                    target.eos(), target.adds_eos()));
+        return mismatch(fmt::format("the drafter's EOS (id {}, added: {}) differs from the target's (id {}, added: {})",
+                                    draft.eos(), draft.adds_eos(), target.eos(), target.adds_eos()));
     }
     if (std::abs(target.n_tokens() - draft.n_tokens()) > kMaxVocabDifference) {
-        return mismatch(fmt::format("the drafter has {} tokens, the target {}: more than {} apart", draft.n_tokens(), target.n_tokens(), kMaxVocabDifference));
+        return mismatch(fmt::format("the drafter has {} tokens, the target {}: more than {} apart", draft.n_tokens(),
+                                    target.n_tokens(), kMaxVocabDifference));
     }
     const TokenId n = std::min(target.n_tokens(), draft.n_tokens());
     int32_t n_different = 0;
@@ -69,14 +72,14 @@ Status check_vocab_match(const vocab::Vocab& target, const vocab::Vocab& draft) 
         }
     }
     if (n_different > 0) {
-        return mismatch(fmt::format("{} token texts differ, first id {}: '{}' in the target, '{}' in the drafter", n_different, first, target.text(first),
-                                    draft.text(first)));
+        return mismatch(fmt::format("{} token texts differ, first id {}: '{}' in the target, '{}' in the drafter",
+                                    n_different, first, target.text(first), draft.text(first)));
     }
     return ok();
 }
 
-Result<std::unique_ptr<DraftSimple>> DraftSimple::create(std::unique_ptr<model::Runner> runner, std::shared_ptr<const vocab::Vocab> target,
-                                                         int32_t n_ubatch) {
+Result<std::unique_ptr<DraftSimple>> DraftSimple::create(std::unique_ptr<model::Runner> runner,
+                                                         std::shared_ptr<const vocab::Vocab> target, int32_t n_ubatch) {
     FORESAY_CHECK_OK(check_vocab_match(*target, *runner->model().vocab()));
     std::unique_ptr<DraftSimple> drafter(new DraftSimple);
     drafter->slots_.resize(static_cast<size_t>(runner->kv().n_slots()));
@@ -86,7 +89,9 @@ Result<std::unique_ptr<DraftSimple>> DraftSimple::create(std::unique_ptr<model::
     return drafter;
 }
 
-void DraftSimple::reset(int slot) { slots_[static_cast<size_t>(slot)].tokens.clear(); }
+void DraftSimple::reset(int slot) {
+    slots_[static_cast<size_t>(slot)].tokens.clear();
+}
 
 void DraftSimple::shifted(int slot, int32_t keep, int32_t discard) {
     auto& tokens = slots_[static_cast<size_t>(slot)].tokens;
@@ -100,7 +105,9 @@ void DraftSimple::shifted(int slot, int32_t keep, int32_t discard) {
     tokens.erase(tokens.begin() + keep, tokens.begin() + keep + discard);
 }
 
-size_t DraftSimple::memory_bytes() const { return runner_->model().weight_bytes() + runner_->kv().bytes(); }
+size_t DraftSimple::memory_bytes() const {
+    return runner_->model().weight_bytes() + runner_->kv().bytes();
+}
 
 Status DraftSimple::catch_up(std::span<const DraftRequest> requests, const std::vector<size_t>& active,
                              std::vector<std::span<const float>>& logits) {
@@ -108,8 +115,10 @@ Status DraftSimple::catch_up(std::span<const DraftRequest> requests, const std::
     for (const size_t i : active) {
         const DraftRequest& request = requests[i];
         auto& held = slots_[static_cast<size_t>(request.slot)].tokens;
-        const auto common = static_cast<size_t>(std::mismatch(held.begin(), held.end(), request.tokens.begin(), request.tokens.end()).first - held.begin());
-        held.resize(std::min(common, request.tokens.size() - 1));  // the last token is always evaluated: its logits are needed
+        const auto common = static_cast<size_t>(
+            std::mismatch(held.begin(), held.end(), request.tokens.begin(), request.tokens.end()).first - held.begin());
+        held.resize(
+            std::min(common, request.tokens.size() - 1));  // the last token is always evaluated: its logits are needed
         const auto budget = static_cast<size_t>(std::max(1, n_ubatch_ / static_cast<int32_t>(active.size())));
         while (request.tokens.size() - held.size() > budget) {
             std::vector<model::Row> rows;
@@ -134,7 +143,8 @@ Status DraftSimple::catch_up(std::span<const DraftRequest> requests, const std::
     return ok();
 }
 
-Result<TokenId> DraftSimple::choose(const DraftRequest& request, std::span<const float> logits, int32_t i_draft, bool* stop) {
+Result<TokenId> DraftSimple::choose(const DraftRequest& request, std::span<const float> logits, int32_t i_draft,
+                                    bool* stop) {
     std::array<TokenId, kPool> ids{};
     std::array<float, kPool> values{};
     const size_t n = best_tokens(logits, ids, values);
@@ -186,7 +196,8 @@ Status DraftSimple::propose_all(std::span<const DraftRequest> requests, std::vec
     std::vector<size_t> active;
     for (size_t i = 0; i < requests.size(); ++i) {
         // The drafted tokens but the last are stored behind the context.
-        if (requests[i].n_max > 0 && static_cast<int32_t>(requests[i].tokens.size()) + requests[i].n_max - 1 <= runner_->kv().n_ctx_slot()) {
+        if (requests[i].n_max > 0 &&
+            static_cast<int32_t>(requests[i].tokens.size()) + requests[i].n_max - 1 <= runner_->kv().n_ctx_slot()) {
             active.push_back(i);
         }
     }

@@ -10,21 +10,24 @@
 
 namespace foresay::spec {
 
-/// Why the drafter's vocabulary doesn't fit the target's, or ok (draft-models.md 4.1). The message names the first differing id and both texts.
+/// Why the drafter's vocabulary doesn't fit the target's, or ok (draft-models.md 4.1). The message names the first
+/// differing id and both texts.
 Status check_vocab_match(const vocab::Vocab& target, const vocab::Vocab& draft);
 
 class DraftSimple : public Drafter {
   public:
-    /// runner: of the draft model, with as many slots of the same size as the target. target_n_vocab: drafted ids at or above it end a draft.
-    /// n_ubatch: most rows in one pass while catching up with a prompt.
-    static Result<std::unique_ptr<DraftSimple>> create(std::unique_ptr<model::Runner> runner, std::shared_ptr<const vocab::Vocab> target,
-                                                       int32_t n_ubatch);
+    /// runner: of the draft model, with as many slots of the same size as the target. target_n_vocab: drafted ids at or
+    /// above it end a draft. n_ubatch: most rows in one pass while catching up with a prompt.
+    static Result<std::unique_ptr<DraftSimple>> create(std::unique_ptr<model::Runner> runner,
+                                                       std::shared_ptr<const vocab::Vocab> target, int32_t n_ubatch);
 
     std::string_view name() const override { return "draft-simple"; }
+
     Status propose(std::span<const DraftRequest> requests, std::vector<Draft>& drafts) override;
     void shifted(int slot, int32_t keep, int32_t discard) override;
     void reset(int slot) override;
     size_t memory_bytes() const override;
+
     const model::Runner& runner() const { return *runner_; }
 
   private:
@@ -38,7 +41,8 @@ class DraftSimple : public Drafter {
 
     Status propose_all(std::span<const DraftRequest> requests, std::vector<Draft>& drafts);
     /// Brings every active slot's cache up to its context; logits[k]: after the last token of active[k].
-    Status catch_up(std::span<const DraftRequest> requests, const std::vector<size_t>& active, std::vector<std::span<const float>>& logits);
+    Status catch_up(std::span<const DraftRequest> requests, const std::vector<size_t>& active,
+                    std::vector<std::span<const float>>& logits);
     Result<TokenId> choose(const DraftRequest& request, std::span<const float> logits, int32_t i_draft, bool* stop);
 
     std::unique_ptr<model::Runner> runner_;
