@@ -22,8 +22,11 @@ run_ctest() {  # preset, further ctest arguments
     shift
     rm -rf "$logs/gtest-$preset"
     mkdir -p "$logs/gtest-$preset"
+    local stop=()
+    # Out of time, CTest itself stops and still writes its results; a killed one would lose what it has counted.
+    [ -z "${FORESAY_STAGE_END:-}" ] || stop=(--stop-time "$(date -d "@$((FORESAY_STAGE_END - 20))" +%H:%M:%S)")
     GTEST_OUTPUT="xml:$logs/gtest-$preset/" ctest --test-dir "build/$preset" --output-on-failure --timeout 900 \
-        --output-junit "$logs/ctest-$preset.xml" "$@" >"$logs/ctest-$preset.log" 2>&1
+        --output-junit "$logs/ctest-$preset.xml" "${stop[@]}" "$@" >"$logs/ctest-$preset.log" 2>&1
     status=$?
     # A failing program's output goes before the table of tests: show both, not the passing ones.
     grep -vE '^ *[0-9]+/[0-9]+ Test .*Passed|^ *Start +[0-9]+' "$logs/ctest-$preset.log" | tail -150
@@ -86,11 +89,11 @@ stage_tsan() {
 }
 
 # Patterns over test names.
-HEAVY_TESTS='real_models|strict_identity|verification_protocol|capacity|synthetic_models'
+HEAVY_TESTS='real_models|engine_life|strict_identity|verification_protocol|capacity|synthetic_models'
 THREAD_TESTS='^(base|engine|server|sched|backend_cpu)_test$'
 
-test_targets() {  # preset: the names of its CTest tests
-    ctest --test-dir "build/$1" -N 2>/dev/null | sed -n 's/^ *Test *#[0-9]*: //p'
+test_targets() {  # preset: the names of its test programs (a CTest test of another kind has no target)
+    ctest --test-dir "build/$1" -N 2>/dev/null | sed -n 's/^ *Test *#[0-9]*: \(.*_test\)$/\1/p'
 }
 
 stage_fuzz() {

@@ -22,7 +22,7 @@ namespace {
 const char* const kCode = "def quicksort(items):\n    \"\"\"Sort a list.\"\"\"\n";
 const char* const kProse = "Once upon a time, in a small village by the sea, there lived an old";
 
-/// A copy of a Q4_1 model whose feed-forward scales are off by up to a quarter: a drafter that is often, not always,
+/// A copy of a Q4_1 model whose feed-forward scales are off by up to six percent: a drafter that is often, not always,
 /// right.
 std::string perturbed_copy(const std::string& path) {
     std::ifstream in(path, std::ios::binary);
@@ -32,7 +32,7 @@ std::string perturbed_copy(const std::string& path) {
     std::mt19937 random(7);
     std::uniform_int_distribution<int> step(-1, 1);
     constexpr size_t kBlockBytes = 20;  // Q4_1: starts with its f16 scale
-    constexpr int kQuarterOfAMantissa = 256;
+    constexpr int kSixPercent = 64;     // of an f16 mantissa
     for (const gguf::TensorInfo& tensor : (*file)->tensors()) {
         if (tensor.type != static_cast<int32_t>(DType::kQ4_1) || tensor.name.find("ffn") == std::string::npos) {
             continue;
@@ -41,7 +41,7 @@ std::string perturbed_copy(const std::string& path) {
         for (size_t at = 0; at + kBlockBytes <= tensor.bytes; at += kBlockBytes) {
             uint16_t scale = 0;
             std::memcpy(&scale, data + at, sizeof(scale));
-            scale = static_cast<uint16_t>(scale + step(random) * kQuarterOfAMantissa);
+            scale = static_cast<uint16_t>(scale + step(random) * kSixPercent);
             std::memcpy(data + at, &scale, sizeof(scale));
         }
     }
@@ -78,7 +78,7 @@ struct Job {
     float temperature;
 };
 
-const Job kJobs[] = {{kCode, 0.0F}, {kCode, 0.8F}, {kProse, 0.0F}, {kProse, 0.8F}};
+const Job kJobs[] = {{kCode, 0.0F}, {kProse, 0.8F}};
 
 std::vector<Text> plain_texts(engine::Engine& engine, int32_t n_predict) {
     std::vector<Text> texts;
@@ -132,7 +132,7 @@ TEST(StrictIdentity, SmolLm2WithItselfAPerturbedCopyAndNgrams) {
     {
         const std::string copy = perturbed_copy(target);
         const auto perturbed = make_engine(options_for(target, copy));
-        const auto [drafted, accepted] = expect_strict(*perturbed, plain, 40, one_to_sixteen());
+        const auto [drafted, accepted] = expect_strict(*perturbed, plain, 40, {1, 2, 3, 4, 6, 8, 11, 16});
         EXPECT_GT(accepted, 0);
         EXPECT_LT(accepted, drafted) << "the perturbation should cause rejects, or this test shows nothing";
         std::filesystem::remove(copy);
@@ -170,15 +170,23 @@ TEST(StrictIdentity, SmolLm2ThreadsIsasAndPromptChunks) {
 TEST(StrictIdentity, FourBusySlotsEqualOneAlone) {
     const std::string target = model_path("smollm2-135m-q4_1.gguf");
     REQUIRE_MODEL(target);
-    const auto plain = plain_texts(*make_engine(options_for(target)), 32);
+    const Job jobs[] = {{kCode, 0.0F}, {kCode, 0.8F}, {kProse, 0.0F}, {kProse, 0.8F}};
+    std::vector<Text> plain;
+    {
+        const auto plain_engine = make_engine(options_for(target));
+        for (const Job& job : jobs) {
+            plain.push_back(
+                generate(*plain_engine, request_for(*plain_engine, job.prompt, 32, job.temperature))->text());
+        }
+    }
     auto options = options_for(target, target);
     options.n_parallel = 4;
     options.n_ctx = 2048;
     const auto engine = make_engine(options);
     for (int round = 0; round < 3; ++round) {
         std::vector<std::shared_ptr<Collector>> sinks;
-        for (size_t i = 0; i < std::size(kJobs); ++i) {
-            auto request = request_for(*engine, kJobs[i].prompt, 32, kJobs[i].temperature);
+        for (size_t i = 0; i < std::size(jobs); ++i) {
+            auto request = request_for(*engine, jobs[i].prompt, 32, jobs[i].temperature);
             request.spec.n_max = 1 + (static_cast<int32_t>(i) + round) * 3 % 9;
             sinks.push_back(submit(*engine, request));
         }
