@@ -9,7 +9,7 @@
 # FORESAY_MODELS   model files; default ~/.cache/foresay/models (tools/fetch_models.py puts them there)
 # FORESAY_JOBS     parallel compilers; default: the number of processors
 # FORESAY_FUZZ_S   seconds per fuzz target; default 20
-# FORESAY_TEST_MIN most minutes of all stages together; default 57
+# FORESAY_TEST_MIN most minutes of all stages together; default 84
 #
 # A stage is a line of STAGES and a function of that name in tools/test_stages.sh.
 set -uo pipefail
@@ -20,19 +20,19 @@ source tools/test_stages.sh
 # name      most minutes  what
 STAGES="
 format      1    clang-format 14 over the sources
-unit        25   release build, unit and conformance tests (ctest)
+unit        38   release build, unit and conformance tests (ctest)
 e2e         10   pytest: the real program with small models
-asan        20   unit tests under AddressSanitizer and UndefinedBehaviorSanitizer
-tsan        10   threading tests under ThreadSanitizer
-fuzz        10   each libFuzzer target for a short time
-tidy        8    clang-tidy over changed files, or a subset
+asan        25   unit tests under AddressSanitizer and UndefinedBehaviorSanitizer
+tsan        12   threading tests under ThreadSanitizer
+fuzz        15   each libFuzzer target for a short time
+tidy        10    clang-tidy over changed files, or a subset
 "
 
 export FORESAY_SHARED=${FORESAY_SHARED:-$root/../shared}
 export FORESAY_MODELS=${FORESAY_MODELS:-${XDG_CACHE_HOME:-$HOME/.cache}/foresay/models}
 jobs=${FORESAY_JOBS:-$(nproc)}
 fuzz_seconds=${FORESAY_FUZZ_S:-20}
-deadline=$((SECONDS + ${FORESAY_TEST_MIN:-57} * 60))
+deadline=$((SECONDS + ${FORESAY_TEST_MIN:-84} * 60))
 logs=$root/build/test-logs
 mkdir -p "$logs"
 [ -d "$FORESAY_SHARED" ] || say "note: FORESAY_SHARED=$FORESAY_SHARED isn't there: conformance tests will be skipped or fail"
