@@ -60,7 +60,7 @@ while read -r name minutes what; do
     result=$logs/$name.result
     rm -f "$result"
     # In a process group of its own under a limit, so that a hang ends with this stage and leaves nothing behind.
-    FORESAY_STAGE_RESULT=$result timeout --kill-after=10 "$limit" \
+    FORESAY_STAGE_RESULT=$result FORESAY_STAGE_END=$(($(date +%s) + limit)) timeout --kill-after=10 "$limit" \
         bash -uo pipefail -c 'source tools/lib.sh; source tools/test_stages.sh; jobs=$1 fuzz_seconds=$2 logs=$3; "stage_$4"' \
         _ "$jobs" "$fuzz_seconds" "$logs" "$name" </dev/null
     status=$?

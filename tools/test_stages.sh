@@ -10,8 +10,8 @@ build() {  # preset, targets (none: all)
     local preset=$1 log=$logs/build-$1.log
     shift
     if ! cmake --build "build/$preset" -j "$jobs" ${1:+--target "$@"} >"$log" 2>&1; then
-        grep -E 'error|FAILED' "$log" | head -40
-        tail -15 "$log"
+        grep -E 'error:|FAILED' "$log" | cut -c 1-200 | sort -u | head -20
+        tail -15 "$log" | cut -c 1-300
         return 1
     fi
 }
@@ -77,7 +77,8 @@ stage_asan() {
 }
 
 stage_tsan() {
-    configure tsan -DFORESAY_BENCH=OFF >"$logs/configure-tsan.log" 2>&1 || { tail -20 "$logs/configure-tsan.log"; return 1; }
+    # Asio's fences are invisible to ThreadSanitizer (g++ 12 says so, as a warning); its locks are enough without them.
+    configure tsan -DFORESAY_BENCH=OFF -DCMAKE_CXX_FLAGS=-DBOOST_ASIO_DISABLE_FENCED_BLOCK >"$logs/configure-tsan.log" 2>&1 || { tail -20 "$logs/configure-tsan.log"; return 1; }
     local targets
     mapfile -t targets < <(test_targets tsan | grep -E "$THREAD_TESTS")
     build tsan "${targets[@]}" || return 1
@@ -101,10 +102,17 @@ stage_fuzz() {
     local names=() name passed=0 failed=0
     mapfile -t names < <(find tests/fuzz -name '*_fuzz.cpp' -exec basename {} .cpp \; | sort)
     [ "${#names[@]}" -gt 0 ] || { count 0 0 0; return 0; }
-    build fuzz "${names[@]}" || return 1
+    # One target that does not build must not keep the others from running: it has no program then and counts as failed.
+    rm -f build/fuzz/*_fuzz  # an old one must not stand in for it
+    build fuzz "${names[@]}" -- -k 0
     for name in "${names[@]}"; do
         local corpus=$logs/corpus-$name seeds=tests/fuzz/corpus/${name%_fuzz}
         mkdir -p "$corpus"
+        if [ ! -x "build/fuzz/$name" ]; then
+            say "$name: not built"
+            failed=$((failed + 1))
+            continue
+        fi
         [ -d "$seeds" ] || seeds=
         if build/fuzz/"$name" -max_total_time="$fuzz_seconds" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
             -artifact_prefix="$logs/$name-" "$corpus" $seeds >"$logs/$name.log" 2>&1; then
