@@ -65,12 +65,14 @@ inline Error error(Code code, std::string message, std::string where = {}, std::
 #define FORESAY_CONCAT(a, b) FORESAY_CONCAT_(a, b)
 
 /// FORESAY_TRY(auto x, expr): x is the value of the Result expr, or the enclosing function returns its Error.
+// NOLINTBEGIN(bugprone-macro-parentheses): decl is a declaration, which parentheses would break.
 #define FORESAY_TRY(decl, expr)                                           \
     auto FORESAY_CONCAT(foresay_try_, __LINE__) = (expr);                 \
     if (!FORESAY_CONCAT(foresay_try_, __LINE__).has_value()) {            \
         return std::move(FORESAY_CONCAT(foresay_try_, __LINE__)).error(); \
     }                                                                     \
     decl = std::move(*FORESAY_CONCAT(foresay_try_, __LINE__))
+// NOLINTEND(bugprone-macro-parentheses)
 
 /// FORESAY_CHECK_OK(expr): returns the Error of a Status expr from the enclosing function.
 #define FORESAY_CHECK_OK(expr)                                         \

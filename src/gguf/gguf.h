@@ -1,5 +1,6 @@
 // The GGUF container: reading (hostile input) and the table of its contents. Knows no models.
-// Every check of shared/spec/gguf-and-quants.md, section 1.7, is made before anything is allocated or read. Writing: writer.h.
+// Every check of shared/spec/gguf-and-quants.md, section 1.7, is made before anything is allocated or read. Writing:
+// writer.h.
 #pragma once
 
 #include <array>
@@ -17,7 +18,19 @@
 namespace foresay::gguf {
 
 enum class ValueType : int32_t {
-    kU8 = 0, kI8, kU16, kI16, kU32, kI32, kF32, kBool, kString, kArray, kU64, kI64, kF64,
+    kU8 = 0,
+    kI8,
+    kU16,
+    kI16,
+    kU32,
+    kI32,
+    kF32,
+    kBool,
+    kString,
+    kArray,
+    kU64,
+    kI64,
+    kF64,
 };
 
 /// "uint32", "string", ...: the type's name in the format.
@@ -26,11 +39,12 @@ std::string_view value_type_name(ValueType type);
 /// A tensor of the file. ne[0] is the contiguous dimension; missing dimensions are 1.
 struct TensorInfo {
     std::string name;
-    int32_t type = 0;                       ///< GGUF type id; may be one Foresay can't compute with (tensor/dtype.h says)
+    int32_t type = 0;  ///< GGUF type id; may be one Foresay can't compute with (tensor/dtype.h says)
     int n_dims = 0;
     std::array<int64_t, 4> ne{1, 1, 1, 1};
     size_t bytes = 0;
-    std::span<const std::byte> data;        ///< in the mapping; valid as long as the File lives. Aligned only to the file's alignment
+    std::span<const std::byte>
+        data;  ///< in the mapping; valid as long as the File lives. Aligned only to the file's alignment
     int shard = 0;
 };
 
@@ -38,9 +52,9 @@ struct TensorInfo {
 struct Value {
     std::string_view key;
     ValueType type = ValueType::kU8;
-    ValueType element = ValueType::kU8;     ///< of an array
-    uint64_t n = 1;                         ///< elements of an array
-    std::span<const std::byte> raw;         ///< the encoded value (for arrays: the elements, back to back)
+    ValueType element = ValueType::kU8;  ///< of an array
+    uint64_t n = 1;                      ///< elements of an array
+    std::span<const std::byte> raw;      ///< the encoded value (for arrays: the elements, back to back)
 };
 
 /// A GGUF file, or the shards of one, mapped read-only.
@@ -48,25 +62,27 @@ struct Value {
 class File {
   public:
     /// Opens `path` (and, when it is the first shard, the others beside it).
-    /// Errors: not_found and io (the file), bad_file, unsupported (version, byte order, tensor type), out_of_memory; each names file
-    /// and place. invalid_argument: `path` is a later shard.
+    /// Errors: not_found and io (the file), bad_file, unsupported (version, byte order, tensor type), out_of_memory;
+    /// each names file and place. invalid_argument: `path` is a later shard.
     static Result<std::shared_ptr<const File>> open(const std::string& path);
     /// The same over bytes in memory, for tests and fuzzing (no shards). The bytes must outlive the File.
-    static Result<std::shared_ptr<const File>> from_bytes(std::span<const std::byte> bytes, std::string name = "memory");
+    static Result<std::shared_ptr<const File>> from_bytes(std::span<const std::byte> bytes,
+                                                          std::string name = "memory");
     ~File();
 
     const std::string& path() const;
     uint32_t version() const;
-    size_t file_bytes() const;              ///< of all shards
+    size_t file_bytes() const;  ///< of all shards
     int n_shards() const;
-    size_t alignment() const;               ///< of the first shard
+    size_t alignment() const;  ///< of the first shard
 
     std::span<const Value> values() const;  ///< of the first shard, in file order
     const Value* find(std::string_view key) const;
     std::span<const TensorInfo> tensors() const;
     const TensorInfo* tensor(std::string_view name) const;
 
-    /// Typed access. An integer of any width is accepted when the value fits; a wrong type or a missing key is an error naming the key.
+    /// Typed access. An integer of any width is accepted when the value fits; a wrong type or a missing key is an error
+    /// naming the key.
     Result<uint32_t> u32(std::string_view key) const;
     Result<int64_t> i64(std::string_view key) const;
     Result<float> f32(std::string_view key) const;
