@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
-#include <regex>
 #include <set>
 #include <sstream>
 
@@ -154,10 +153,13 @@ TEST(Readme, NamesOnlyFlagsOfTheTable) {
     std::ostringstream text;
     text << file.rdbuf();
     const std::string readme = text.str();
-    const std::regex pattern("`(--?[a-z][a-z0-9-]*)");
     int n_found = 0;
-    for (std::sregex_iterator it(readme.begin(), readme.end(), pattern), end; it != end; ++it) {
-        EXPECT_NE(find_flag((*it)[1].str()).flag, nullptr) << (*it)[1];
+    // Flags are written as `--name` or `-n`. By hand: std::regex sets off a false warning of g++ 12 under the
+    // sanitizers.
+    for (size_t at = readme.find("`-"); at != std::string::npos; at = readme.find("`-", at + 1)) {
+        const size_t end = readme.find_first_of("` =", at + 1);
+        const std::string name = readme.substr(at + 1, end - at - 1);
+        EXPECT_NE(find_flag(name).flag, nullptr) << name;
         ++n_found;
     }
     EXPECT_GT(n_found, 10);
