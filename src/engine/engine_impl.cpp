@@ -259,6 +259,9 @@ void EngineImpl::start(Slot& slot, Task task) {
         request.cache_prompt ? common_prefix(slot.context, static_cast<size_t>(slot.n_past), request.prompt) : 0;
     // At least one token is evaluated: its logits start the text.
     n_common = std::min(n_common, request.prompt.size() - 1);
+    if (drafter_ != nullptr) {
+        n_common = static_cast<size_t>(std::max(0, drafter_->reusable(slot.id, static_cast<int32_t>(n_common))));
+    }
     if (n_common == 0 && drafter_ != nullptr) {
         drafter_->reset(slot.id);
     }

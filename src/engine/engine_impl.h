@@ -61,6 +61,7 @@ class EngineImpl : public Engine {
     void shift_if_full(Slot& slot);
     Status draft(std::vector<Block>& blocks);
     Status decode(std::vector<Block>& blocks);
+    void observe(std::span<const model::Row> rows);
     Status decode_prompt_only(std::vector<Block>& blocks);
     void verify(Block& block, std::span<const std::span<const float>> rows);
     /// Shows one token; true when it ended the task.

@@ -187,6 +187,7 @@ Status EngineImpl::decode(std::vector<Block>& blocks) {
             }
         }
         FORESAY_TRY(const auto logits, runner_->forward(rows));
+        observe(rows);
         {
             const std::lock_guard lock(mutex_);
             ++metrics_.n_decode_total;
@@ -216,6 +217,19 @@ Status EngineImpl::decode(std::vector<Block>& blocks) {
         }
     }
     return ok();
+}
+
+void EngineImpl::observe(std::span<const model::Row> rows) {
+    if (drafter_ == nullptr) {
+        return;
+    }
+    if (const Status seen = drafter_->observe(rows, *runner_); !seen.has_value()) {
+        // Costs drafts, not text: the drafter forgets these slots and begins anew at their next rows.
+        log::warn("the drafter lost its state: {}", seen.error().to_string());
+        for (const model::Row& row : rows) {
+            drafter_->reset(row.slot);
+        }
+    }
 }
 
 void EngineImpl::prompt_done(Slot& slot) {

@@ -30,7 +30,8 @@ struct Architecture {
     Result<Hparams> (*read_hparams)(const gguf::File& file);
     /// The tensors it uses; unknown tensors in the file are ignored.
     std::vector<WeightSpec> (*weights)(const Hparams& hparams);
-    /// Adds the forward pass: from ctx.tokens() to ctx.set_logits().
+    /// Adds the forward pass: from ctx.tokens() to ctx.set_logits(). Null: a drafter's file, which can't run alone
+    /// (spec/drafters builds its graphs).
     void (*build)(GraphContext& ctx);
 };
 

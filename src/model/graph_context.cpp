@@ -2,11 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace foresay::model {
 
-GraphContext::GraphContext(const Model& model, const memory::KvCache& kv, BatchShape shape)
-    : model_(model), kv_(kv), shape_(shape) {
+GraphContext::GraphContext(const Model& model, const memory::KvCache& kv, BatchShape shape, TapSpec taps)
+    : model_(model), kv_(kv), shape_(shape), taps_(std::move(taps)) {
     const int64_t n = shape.n_rows;
+    io_.taps.assign(taps_.layers.size(), kNoTensor);
     io_.tokens = builder_.input("tokens", DType::kI32, {n, 1, 1, 1});
     io_.pos = builder_.input("pos", DType::kI32, {n, 1, 1, 1});
     io_.kv_rows = builder_.input("kv_rows", DType::kI32, {n, 1, 1, 1});
@@ -36,7 +39,24 @@ TensorId GraphContext::embed() {
     return hparams().embedding_scale == 1.0F ? x : builder_.scale(x, hparams().embedding_scale);
 }
 
+bool GraphContext::taps_the_end() const {
+    const int32_t end = hparams().n_layer;
+    return taps_.hidden || std::find(taps_.layers.begin(), taps_.layers.end(), end) != taps_.layers.end();
+}
+
+void GraphContext::tap_layer(int layer, TensorId x) {
+    for (size_t i = 0; i < taps_.layers.size(); ++i) {
+        if (taps_.layers[i] == layer && io_.taps[i] == kNoTensor) {
+            builder_.output(x);
+            io_.taps[i] = x;
+        }
+    }
+}
+
 TensorId GraphContext::norm(int layer, std::string_view name, TensorId x) {
+    if (name == "attn_norm") {
+        tap_layer(layer, x);
+    }
     return builder_.rms_norm(x, weight(layer, fmt::format("{}.weight", name)), hparams().rms_eps);
 }
 
@@ -82,7 +102,8 @@ TensorId GraphContext::attend(int layer, const Qkv& qkv) {
 }
 
 TensorId GraphContext::keep_outputs(TensorId x) {
-    return io_.out_rows == kNoTensor ? x : builder_.get_rows(x, io_.out_rows);
+    // A tap at the end wants every row: then the rows are picked in head(), which changes no row's bits.
+    return io_.out_rows == kNoTensor || taps_the_end() ? x : builder_.get_rows(x, io_.out_rows);
 }
 
 TensorId GraphContext::ffn(int layer, TensorId x, Activation activation) {
@@ -93,7 +114,15 @@ TensorId GraphContext::ffn(int layer, TensorId x, Activation activation) {
 }
 
 void GraphContext::head(TensorId x) {
-    const TensorId normed = builder_.rms_norm(x, weight("output_norm.weight"), hparams().rms_eps);
+    tap_layer(hparams().n_layer, x);
+    TensorId normed = builder_.rms_norm(x, weight("output_norm.weight"), hparams().rms_eps);
+    if (taps_.hidden) {
+        builder_.output(normed);
+        io_.hidden = normed;
+    }
+    if (io_.out_rows != kNoTensor && taps_the_end()) {
+        normed = builder_.get_rows(normed, io_.out_rows);
+    }
     TensorId head_weight = weight("output.weight");
     if (head_weight == kNoTensor) {
         head_weight = weight("token_embd.weight");

@@ -22,6 +22,15 @@ struct BatchShape {
     int32_t n_outputs = 0;  ///< rows whose logits are wanted, 1..n_rows
 };
 
+/// Rows that leave the graph beside the logits, for a drafter that feeds on them: of every row of the pass.
+/// Source: shared/spec/draft-models.md, 8.1 and 9.1 (ids count layer inputs).
+struct TapSpec {
+    std::vector<int32_t> layers;  ///< l: the residual stream at the input of layer l; n_layer: before the final norm
+    bool hidden = false;          ///< after output_norm: what the head multiplies
+
+    bool any() const { return hidden || !layers.empty(); }
+};
+
 /// The leafs that the runner fills before each pass, and the result.
 struct GraphIo {
     TensorId tokens = kNoTensor;    ///< I32 [n_rows]
@@ -30,11 +39,13 @@ struct GraphIo {
     TensorId kv_base = kNoTensor;   ///< I32 [n_rows]: the first cell of the row's slot
     TensorId out_rows = kNoTensor;  ///< I32 [n_outputs], or absent when every row is an output
     TensorId logits = kNoTensor;    ///< F32 [n_vocab, n_outputs]
+    std::vector<TensorId> taps;     ///< F32 [n_embd, n_rows], as in TapSpec::layers
+    TensorId hidden = kNoTensor;    ///< F32 [n_embd, n_rows], if tapped
 };
 
 class GraphContext {
   public:
-    GraphContext(const Model& model, const memory::KvCache& kv, BatchShape shape);
+    GraphContext(const Model& model, const memory::KvCache& kv, BatchShape shape, TapSpec taps = {});
 
     const Hparams& hparams() const { return model_.hparams(); }
 
@@ -49,7 +60,8 @@ class GraphContext {
 
     /// x0 = embedding_scale * token_embd[token].  -> [n_embd, n_rows]
     TensorId embed();
-    /// rms(x; blk.<layer>.<name>.weight), over ne0.
+    /// rms(x; blk.<layer>.<name>.weight), over ne0. "attn_norm" begins a layer in every architecture: its x is what a
+    /// tap of that layer delivers.
     TensorId norm(int layer, std::string_view name, TensorId x);
     /// W x (+ bias when the file has one), W = blk.<layer>.<name>.weight.
     TensorId linear(int layer, std::string_view name, TensorId x);
@@ -83,9 +95,14 @@ class GraphContext {
     Result<graph::Graph> finish() &&;
 
   private:
+    void tap_layer(int layer, TensorId x);
+    /// True when a tap lies behind the last layer: then all rows are carried to the end.
+    bool taps_the_end() const;
+
     const Model& model_;
     const memory::KvCache& kv_;
     BatchShape shape_;
+    TapSpec taps_;
     graph::Builder builder_;
     GraphIo io_;
     std::unordered_map<std::string, TensorId> leafs_;

@@ -147,6 +147,33 @@ Result<Hparams> read_shared_hparams(const gguf::File& file, graph::RopePairing p
     return h;
 }
 
+Status read_drafter_hparams(const gguf::File& file, Hparams& h) {
+    const std::string key = h.arch + ".target_layers";
+    FORESAY_TRY(const auto layers, file.i64_array(key));
+    if (layers.empty() || layers.size() > static_cast<size_t>(kMaxLayers)) {
+        return error(Code::kBadFile, fmt::format("{} tapped layers", layers.size()), key);
+    }
+    for (const int64_t layer : layers) {
+        FORESAY_TRY(const int32_t id, bounded(layer, 0, kMaxLayers, key));
+        h.drafter.target_layers.push_back(id);
+    }
+    h.drafter.n_vocab_draft = h.n_vocab;
+    const gguf::TensorInfo* map = file.tensor("d2t");
+    const gguf::TensorInfo* head = file.tensor("output.weight");
+    if (map == nullptr && head != nullptr && head->ne[1] != h.n_vocab) {
+        return error(Code::kBadFile,
+                     fmt::format("the head has {} rows for {} tokens and d2t is missing", head->ne[1], h.n_vocab),
+                     "output.weight");
+    }
+    if (map != nullptr) {
+        FORESAY_TRY(h.drafter.n_vocab_draft, bounded(map->ne[0], 1, h.n_vocab, "d2t"));
+        if (head == nullptr && h.drafter.n_vocab_draft != h.n_vocab) {
+            return error(Code::kBadFile, "a reduced vocabulary needs a head of its own", "output.weight");
+        }
+    }
+    return ok();
+}
+
 Status read_sliding_pattern(const gguf::File& file, uint32_t default_period, Hparams& h) {
     const std::string key = h.arch + ".attention.sliding_window_pattern";
     const auto n = static_cast<size_t>(h.n_layer);

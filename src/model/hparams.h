@@ -12,6 +12,27 @@
 
 namespace foresay::model {
 
+/// What only drafters have (shared/spec/draft-models.md, 8.1, 9.1, 10.1); zeros elsewhere.
+struct DrafterHparams {
+    std::vector<int32_t> target_layers;  ///< tapped layers of the target, counted as layer inputs
+    int32_t n_embd_target = 0;           ///< B, the target's width
+    int32_t n_vocab_draft = 0;           ///< rows of its head: below n_vocab with a reduced vocabulary (d2t)
+    bool norm_before_residual = false;
+    bool norm_before_fc = false;
+    int32_t block_size = 0;          ///< trained block length, anchor included
+    int32_t mask_token = -1;         ///< the token of a block's open slots
+    bool sample_from_anchor = true;  ///< slot 0 predicts the first token
+    bool causal = false;             ///< inside the block
+    float value_scale = 1.0F;        ///< on the attention output after W_o
+    bool gelu = false;               ///< tanh-GELU instead of SiLU
+    int32_t markov_rank = 0;         ///< R of the Markov head; 0: none
+    float logit_scale = 0.0F;        ///< 0: none
+    int32_t conv_kernel = 0;         ///< DFlash2
+    int32_t conv_group = 0;
+    int32_t selector_rank = 0;
+    int32_t selector_top_k = 0;
+};
+
 struct Hparams {
     std::string arch;
     int32_t n_layer = 0;  ///< trunk layers (block_count minus NextN blocks)
@@ -35,6 +56,8 @@ struct Hparams {
     graph::RopeParams rope;          ///< full layers
     graph::RopeParams rope_sliding;  ///< sliding layers
 
+    DrafterHparams drafter;
+
     const graph::RopeParams& rope_of(int layer) const {
         return is_sliding[static_cast<size_t>(layer)] ? rope_sliding : rope;
     }
@@ -45,6 +68,9 @@ struct Hparams {
 /// Reads the shared keys (head counts, sizes, rope with scaling) under the file's architecture prefix and checks that
 /// they fit together. The architecture's own reader goes on from there. Errors: bad_file naming the key.
 Result<Hparams> read_shared_hparams(const gguf::File& file, graph::RopePairing pairing);
+
+/// Of a drafter's file: the tapped layers and the rows of its head (d2t, else output.weight, else n_vocab).
+Status read_drafter_hparams(const gguf::File& file, Hparams& hparams);
 
 /// Applies attention.sliding_window_pattern (array, or number with a default); source: section 2.6.
 Status read_sliding_pattern(const gguf::File& file, uint32_t default_period, Hparams& hparams);

@@ -23,6 +23,11 @@ std::span<int32_t> as_ints(std::span<std::byte> bytes) {
 
 Result<std::unique_ptr<Runner>> Runner::create(std::shared_ptr<const Model> model,
                                                std::vector<backend::Backend*> backends, const RunnerOptions& options) {
+    if (model->architecture().build == nullptr) {
+        return error(Code::kUnsupported,
+                     fmt::format("a model of architecture '{}' only drafts for another one", model->hparams().arch),
+                     model->file().path(), "give it with --spec-draft-model and name its target with -m");
+    }
     std::unique_ptr<Runner> runner(new Runner);
     const Hparams& h = model->hparams();
     std::vector<memory::KvLayer> layers;
@@ -48,18 +53,40 @@ Result<std::unique_ptr<Runner>> Runner::create(std::shared_ptr<const Model> mode
 }
 
 Result<sched::Plan*> Runner::plan_for(BatchShape shape) {
-    const sched::PlanKey key{0, shape_key(shape)};
+    const sched::PlanKey key{tap_version_, shape_key(shape)};
     FORESAY_TRY(sched::Plan * cached, scheduler_->find(key));
     if (cached != nullptr) {
         return cached;
     }
-    GraphContext ctx(*model_, *kv_, shape);
+    GraphContext ctx(*model_, *kv_, shape, tap_spec_);
     model_->architecture().build(ctx);
     const GraphIo io = ctx.io();
+    for (size_t i = 0; i < io.taps.size(); ++i) {
+        if (io.taps[i] == kNoTensor) {
+            return error(Code::kUnsupported,
+                         fmt::format("{} hands out no rows at layer {}", model_->hparams().arch, tap_spec_.layers[i]));
+        }
+    }
+    if (tap_spec_.hidden && io.hidden == kNoTensor) {
+        return error(Code::kUnsupported, fmt::format("{} hands out no hidden rows", model_->hparams().arch));
+    }
     FORESAY_TRY(graph::Graph graph, std::move(ctx).finish());
     FORESAY_TRY(sched::Plan * plan, scheduler_->plan(key, std::move(graph)));
     io_[shape_key(shape)] = io;
     return plan;
+}
+
+Status Runner::set_taps(TapSpec taps) {
+    for (const int32_t layer : taps.layers) {
+        if (layer < 0 || layer > model_->hparams().n_layer) {
+            return error(Code::kInvalidArgument,
+                         fmt::format("there is no layer {} to tap among {}", layer, model_->hparams().n_layer));
+        }
+    }
+    tap_spec_ = std::move(taps);
+    ++tap_version_;
+    io_.clear();
+    return ok();
 }
 
 Result<std::vector<std::span<const float>>> Runner::forward(std::span<const Row> rows) {
@@ -104,6 +131,15 @@ Result<std::vector<std::span<const float>>> Runner::forward(std::span<const Row>
         FORESAY_CHECK_OK(scheduler_->execute(*plan));
         const auto bytes = plan->output(io.logits);
         const auto* logits = reinterpret_cast<const float*>(bytes.data());
+        const auto floats = [&](TensorId id) {
+            const auto raw = plan->output(id);
+            return std::span(reinterpret_cast<const float*>(raw.data()), raw.size() / sizeof(float));
+        };
+        tap_rows_.clear();
+        for (const TensorId id : io.taps) {
+            tap_rows_.push_back(floats(id));
+        }
+        hidden_rows_ = io.hidden == kNoTensor ? std::span<const float>() : floats(io.hidden);
         std::vector<std::span<const float>> result;
         for (int32_t i = 0; i < shape.n_outputs; ++i) {
             result.emplace_back(logits + static_cast<size_t>(i) * static_cast<size_t>(n_vocab),

@@ -48,10 +48,24 @@ class Runner {
     /// call.
     Result<std::vector<std::span<const float>>> forward(std::span<const Row> rows);
 
+    /// From now on every forward() also delivers these rows; they don't change the logits' bits. Errors: a layer
+    /// outside 0..n_layer; an architecture that can't deliver one.
+    Status set_taps(TapSpec taps);
+
+    const TapSpec& taps() const { return tap_spec_; }
+
+    /// Of the last forward(): [n_rows][n_embd] of the i-th tapped layer; holds until the next call.
+    std::span<const float> tap(size_t i) const { return tap_rows_[i]; }
+
+    /// The same for TapSpec::hidden.
+    std::span<const float> hidden() const { return hidden_rows_; }
+
     /// Context shift of one slot that holds n positions: see memory::KvCache::shift.
     void shift(int slot, int32_t n, int32_t keep, int32_t discard);
 
     const Model& model() const { return *model_; }
+
+    const std::shared_ptr<const Model>& shared_model() const { return model_; }
 
     memory::KvCache& kv() { return *kv_; }
 
@@ -73,6 +87,10 @@ class Runner {
     /// The input and output ids of each shape; ids are the same whenever the same shape is built, so this never goes
     /// stale.
     std::unordered_map<uint64_t, GraphIo> io_;
+    TapSpec tap_spec_;
+    uint64_t tap_version_ = 0;  ///< plans of other taps aren't found again
+    std::vector<std::span<const float>> tap_rows_;
+    std::span<const float> hidden_rows_;
 };
 
 }  // namespace foresay::model

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "model/runner.h"
 #include "sampling/sampler.h"
 #include "vocab/vocab.h"
 
@@ -43,6 +45,9 @@ struct Draft {
     std::vector<TokenId> tokens;
 };
 
+/// Offers its rows to a test: slot, number of the draft, logits that chose it (over the drafter's own vocabulary).
+using DraftProbe = std::function<void(int slot, int32_t i_draft, std::span<const float> logits)>;
+
 class Drafter {
   public:
     virtual ~Drafter() = default;
@@ -51,6 +56,23 @@ class Drafter {
     /// Proposes for all requests in one go; drafts[i] belongs to requests[i] and may be empty. Errors: compute failures
     /// only.
     virtual Status propose(std::span<const DraftRequest> requests, std::vector<Draft>& drafts) = 0;
+
+    /// Rows of the target that it feeds on; the engine sets them up before the first pass.
+    virtual model::TapSpec taps() const { return {}; }
+
+    /// After every pass of the target: the rows it evaluated and, in target, the tapped rows. Rows that a later pass
+    /// evaluates again at the same position of a slot have been rejected. Errors: compute failures only.
+    virtual Status observe(std::span<const model::Row> rows, const model::Runner& target) {
+        (void)rows, (void)target;
+        return ok();
+    }
+
+    /// How many of the first n_common positions of a slot's cache a new text may reuse without costing the drafter
+    /// something: those that need a row of the position before ask for one position less.
+    virtual int32_t reusable(int slot, int32_t n_common) const {
+        (void)slot;
+        return n_common;
+    }
 
     /// Tells what became of the last proposal of a slot (statistics, hit counters).
     virtual void accepted(int slot, int32_t n_drafted, int32_t n_accepted) {
@@ -66,6 +88,12 @@ class Drafter {
 
     /// Resident bytes of its weights and state.
     virtual size_t memory_bytes() const { return 0; }
+
+    /// Most tokens it drafts in one go, whatever is asked (the length of a trained block); INT32_MAX: no limit.
+    virtual int32_t n_max_limit() const { return INT32_MAX; }
+
+    /// For tests; empty: none.
+    virtual void set_probe(DraftProbe probe) { (void)probe; }
 };
 
 /// ngram-simple (draft-models.md 11.1): n = length of the key, m = most tokens to draft.

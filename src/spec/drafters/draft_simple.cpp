@@ -3,38 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+
+#include "spec/drafters/choice.h"
 
 namespace foresay::spec {
 namespace {
 
 constexpr int32_t kMaxVocabDifference = 128;  // padding of the embedding differs within a family by up to this
 constexpr TokenId kFirstComparedId = 5;       // the first ids are special tokens that families name differently
-constexpr size_t kPool = 10;                  // p_min looks at the best token's share among the ten best (section 3.3)
-
-/// The ten best tokens of a row, best first; ties to the lower id.
-size_t best_tokens(std::span<const float> logits, std::array<TokenId, kPool>& ids, std::array<float, kPool>& values) {
-    size_t n = 0;
-    for (size_t id = 0; id < logits.size(); ++id) {
-        const float value = logits[id];
-        if (n == kPool && !(value > values[n - 1])) {
-            continue;
-        }
-        if (std::isnan(value)) {
-            continue;
-        }
-        size_t at = n < kPool ? n++ : n - 1;
-        while (at > 0 && values[at - 1] < value) {
-            values[at] = values[at - 1];
-            ids[at] = ids[at - 1];
-            --at;
-        }
-        values[at] = value;
-        ids[at] = static_cast<TokenId>(id);
-    }
-    return n;
-}
 
 bool same_chain(const sampling::Params& a, const sampling::Params& b) {
     return a.seed == b.seed && a.temperature == b.temperature && a.top_k == b.top_k && a.top_p == b.top_p &&
@@ -145,19 +122,13 @@ Status DraftSimple::catch_up(std::span<const DraftRequest> requests, const std::
 
 Result<TokenId> DraftSimple::choose(const DraftRequest& request, std::span<const float> logits, int32_t i_draft,
                                     bool* stop) {
-    std::array<TokenId, kPool> ids{};
-    std::array<float, kPool> values{};
-    const size_t n = best_tokens(logits, ids, values);
-    if (n == 0) {
+    const TenBest best = ten_best(logits);
+    if (best.n == 0) {
         *stop = true;
         return vocab::kNoToken;
     }
-    double total = 0.0;
-    for (size_t k = 0; k < n; ++k) {
-        total += std::exp(static_cast<double>(values[k]) - values[0]);
-    }
-    *stop = 1.0 / total < request.p_min;
-    TokenId id = ids[0];
+    *stop = best.top_share() < request.p_min;
+    TokenId id = best.ids[0];
     if (!*stop && request.sampling.probabilistic && request.sampling.temperature > 0.0F) {
         SlotState& slot = slots_[static_cast<size_t>(request.slot)];
         sampling::Params params;
