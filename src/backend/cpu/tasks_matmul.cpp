@@ -97,7 +97,7 @@ void QuantizeTask::run(int64_t item, std::byte*) const {
     const int64_t column = item / per_column;
     const int64_t first = item % per_column * kQuantizeBlocks;
     const int64_t n = std::min(kQuantizeBlocks, n_blocks - first);
-    kernels->quantize(x + column * k + first * kActBlock, first, n, &image, column);
+    kernels->quantize(x + column * k + first * kActBlock, k, first, n, &image, column, 1);
 }
 
 void NormTask::run(int64_t item, std::byte*) const {
@@ -105,7 +105,7 @@ void NormTask::run(int64_t item, std::byte*) const {
     for (int64_t row = item * rows_per_item; row < last; ++row) {
         kernels->rms_norm(x + row * n, w, y + row * n, n, epsilon);
         if (image.q != nullptr) {
-            kernels->quantize(y + row * n, 0, n / kActBlock, &image, row);
+            kernels->quantize(y + row * n, n, 0, n / kActBlock, &image, row, 1);
         }
     }
 }
@@ -230,11 +230,9 @@ void GluTask::run(int64_t item, std::byte* scratch) const {
             }
         }
         if (out_image.q != nullptr) {
-            for (int64_t block = first / 2; block < (last + 1) / 2; ++block) {
-                for (int64_t c = column; c < column + width; ++c) {
-                    kernels->quantize(y + c * n + block * kActBlock, block, 1, &out_image, c);
-                }
-            }
+            const int64_t block = first / 2;
+            kernels->quantize(y + column * n + block * kActBlock, n, block, (last + 1) / 2 - block, &out_image, column,
+                              width);
         }
     }
 }

@@ -110,7 +110,7 @@ void CacheWriter::write(int64_t t, const float* x, std::byte* scratch) const {
         kernels->to_f16(x, reinterpret_cast<uint16_t*>(dst), width);
     } else {
         const ActImage image = make_image(scratch, width, 1, 0);
-        kernels->quantize(x, 0, width / kActBlock, &image, 0);
+        kernels->quantize(x, 0, 0, width / kActBlock, &image, 0, 1);
         for (int64_t i = 0; i < width / kActBlock; ++i) {
             const uint16_t d = f32_to_f16(image.d[i]);
             std::memcpy(dst, &d, sizeof(d));
@@ -237,8 +237,8 @@ void AttentionTask::run(int64_t item, std::byte* scratch) const {
     if (image.q != nullptr) {
         for (int64_t row = first_row; row < last_row; ++row) {
             const int64_t at = first_head * dv;
-            kernels->quantize(y + row * n_head * dv + at, at / kActBlock, (last_head - first_head) * dv / kActBlock,
-                              &image, row);
+            kernels->quantize(y + row * n_head * dv + at, 0, at / kActBlock, (last_head - first_head) * dv / kActBlock,
+                              &image, row, 1);
         }
     }
 }
