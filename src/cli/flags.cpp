@@ -16,19 +16,26 @@ std::string normalised(std::string_view spelling) {
     return name;
 }
 
-using Index = std::map<std::string, FlagMatch, std::less<>>;
+using Index =
+    std::map<std::string, std::vector<FlagMatch>, std::less<>>;  // rows of one spelling: of different commands
+
+void add_row(Index& index, const std::string& name, FlagMatch match) {
+    std::vector<FlagMatch>& rows = index[name];
+    for (const FlagMatch& row : rows) {
+        FORESAY_ASSERT((row.flag->commands & match.flag->commands) == 0);  // one command can't have it twice
+    }
+    rows.push_back(match);
+}
 
 Index make_index() {
     Index index;
     for (const FlagGroup& group : flag_groups()) {
         for (const Flag& flag : group.flags) {
             for (const std::string& name : flag.names) {
-                const bool is_new = index.emplace(name, FlagMatch{&flag, false}).second;
-                FORESAY_ASSERT(is_new);  // two rows with one spelling: a mistake in the table
+                add_row(index, name, {&flag, false});
             }
             for (const std::string& name : flag.negated) {
-                const bool is_new = index.emplace(name, FlagMatch{&flag, true}).second;
-                FORESAY_ASSERT(is_new);
+                add_row(index, name, {&flag, true});
             }
         }
     }
@@ -75,16 +82,24 @@ const std::vector<FlagGroup>& flag_groups() {
     return kGroups;
 }
 
-FlagMatch find_flag(std::string_view spelling) {
+FlagMatch find_flag(std::string_view spelling, unsigned commands) {
     const auto found = flag_index().find(normalised(spelling));
-    return found == flag_index().end() ? FlagMatch{} : found->second;
+    if (found == flag_index().end()) {
+        return {};
+    }
+    const std::vector<FlagMatch>& rows = found->second;
+    const auto row = std::find_if(rows.begin(), rows.end(),
+                                  [commands](const FlagMatch& m) { return (m.flag->commands & commands) != 0; });
+    return row == rows.end() ? rows.front() : *row;
 }
 
 std::string nearest_flag(std::string_view spelling, unsigned commands) {
     std::vector<std::string> words;
-    for (const auto& [name, match] : flag_index()) {
+    for (const auto& [name, rows] : flag_index()) {
         // Short names are all within two letters of each other: only long ones are worth a guess.
-        if (name.rfind("--", 0) == 0 && (match.flag->commands & commands) != 0) {
+        if (name.rfind("--", 0) == 0 && std::any_of(rows.begin(), rows.end(), [commands](const FlagMatch& m) {
+                return (m.flag->commands & commands) != 0;
+            })) {
             words.push_back(name);
         }
     }

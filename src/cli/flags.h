@@ -60,8 +60,9 @@ struct FlagMatch {
     bool negated = false;
 };
 
-/// The flag with this spelling (underscores after "--" count as dashes); flag is null when there is none.
-FlagMatch find_flag(std::string_view spelling);
+/// The flag with this spelling (underscores after "--" count as dashes): the row of one of `commands` where several
+/// rows share it, else any; flag is null when there is none.
+FlagMatch find_flag(std::string_view spelling, unsigned commands = kAnyCommand);
 
 /// The spelling that a mistyped flag probably meant, among those of `commands`; empty when nothing is close.
 std::string nearest_flag(std::string_view spelling, unsigned commands);

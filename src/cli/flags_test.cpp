@@ -35,7 +35,7 @@ TEST(FlagTable, EveryRowHasWhatItsKindNeeds) {
             }
             for (const std::string& name : flag.names) {
                 EXPECT_EQ(name[0], '-');
-                EXPECT_EQ(find_flag(name).flag, &flag) << name;
+                EXPECT_EQ(find_flag(name, flag.commands).flag, &flag) << name;
             }
         }
     }
@@ -109,7 +109,7 @@ TEST(FlagTable, HoldsEveryFlagOfThePeer) {
         "--draft-min "
         "--draft-n-min --spec-ngram-size-n --spec-ngram-size-m --spec-ngram-min-hits --fim-qwen-7b-spec "
         "--fim-qwen-14b-spec "
-        "--gpt-oss-20b-default --mtp --dflash --eagle3 --nextn -h --help --usage --version --mmproj --cpu-isa --json "
+        "--gpt-oss-20b-default --mtp --dflash --eagle3 --nextn -h --help --usage --version --mmproj --cpu-isa --json --depths --against "
         "--ids");
     std::string name;
     while (names >> name) {

@@ -32,6 +32,9 @@ struct LocalOptions {
     bool compare_plain = false;      ///< run: the same without speculation too
     bool print_prompt = false;       ///< run: echo the prompt before the text
     bool json = false;               ///< inspect, run: machine-readable
+    std::string json_file;           ///< bench: where the report goes as JSON; empty: nowhere
+    std::string depths;              ///< bench: comma list of context depths
+    std::string against;             ///< bench: a command to compare with
     bool ids_only = false;           ///< tokenize: ids on one line
     bool add_bos = true;             ///< tokenize: what the model asks for at the beginning of a text
     bool parse_special = true;       ///< tokenize: "<|im_end|>" in the text is the token

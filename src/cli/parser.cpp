@@ -115,12 +115,12 @@ Status cut(std::span<const std::string> args, CommandLine* line, std::vector<Use
             line->options.local.files.push_back(arg);
             continue;
         }
-        Use use{find_flag(arg), "", arg};
+        Use use{find_flag(arg, line->command), "", arg};
         const size_t equals = arg.find('=');
         const bool is_joined = use.match.flag == nullptr && arg[1] == '-' && equals != std::string::npos;
         if (is_joined) {
             use.source = arg.substr(0, equals);
-            use.match = find_flag(use.source);
+            use.match = find_flag(use.source, line->command);
             use.value = arg.substr(equals + 1);
         }
         if (use.match.flag == nullptr) {
