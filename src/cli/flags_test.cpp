@@ -109,7 +109,8 @@ TEST(FlagTable, HoldsEveryFlagOfThePeer) {
         "--draft-min "
         "--draft-n-min --spec-ngram-size-n --spec-ngram-size-m --spec-ngram-min-hits --fim-qwen-7b-spec "
         "--fim-qwen-14b-spec "
-        "--gpt-oss-20b-default --mtp --dflash --eagle3 --nextn -h --help --usage --version --mmproj --cpu-isa --json --depths --against "
+        "--gpt-oss-20b-default --mtp --dflash --eagle3 --nextn -h --help --usage --version --mmproj --cpu-isa --json "
+        "--depths --against "
         "--ids");
     std::string name;
     while (names >> name) {

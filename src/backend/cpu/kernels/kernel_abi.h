@@ -149,8 +149,8 @@ constexpr int kMaxQueries = 64;  // per call
 struct Kernels {
     MatmulFn matmul[kTileKinds];
     DenseFn dense[kDenseKinds];
-    /// Blocks [first, first + n) of columns [column, column + n_columns). x: block `first` of the first of them; the next
-    /// column's lies x_stride floats further.
+    /// Blocks [first, first + n) of columns [column, column + n_columns). x: block `first` of the first of them; the
+    /// next column's lies x_stride floats further.
     void (*quantize)(const float* x, int64_t x_stride, int64_t first, int64_t n, const ActImage* image, int64_t column,
                      int64_t n_columns);
     /// One row: y = norm(x) * w; w may be null. y may be x.
