@@ -71,9 +71,11 @@ Status EngineImpl::load() {
     cpu::CpuOptions cpu_options;
     cpu_options.n_threads = options_.n_threads;
     cpu_options.isa = options_.cpu_isa;
+    cpu_options.repack = options_.repack;
     if (!options_.repack) {
-        return error(Code::kUnsupported, "weights are always repacked in this release", "--no-repack",
-                     "leave the flag out");
+        log::warn(
+            "--no-repack: every pass rearranges the weights that it reads, which costs several times what the product "
+            "does");
     }
     if (options_.device == "reference") {
         backends_.push_back(reference::ReferenceBackend::create());

@@ -110,6 +110,14 @@ def test_run_with_a_twin_drafter_gives_the_plain_text(foresay, smollm):
     assert re.search(r"\| plain [\d.]+ tok/s, speed-up [\d.]+x, same text$", last)
 
 
+def test_without_repacking_the_text_is_the_same(foresay, smollm):
+    args = ("run", "-m", smollm, "-p", "The sky is", "-n", "6", "--temp", "0")
+    repacked, plain = foresay(*args), foresay(*args, "--no-repack")
+    assert repacked.returncode == 0 and plain.returncode == 0, plain.stderr
+    assert plain.stdout == repacked.stdout != ""
+    assert "--no-repack" in plain.stderr
+
+
 def test_options_without_effect_are_said_once(foresay, smollm):
     result = foresay("run", "-m", smollm, "-p", "a", "-n", "2", "-ngl", "99", "--spec-draft-ngl", "99")
     assert result.returncode == 0

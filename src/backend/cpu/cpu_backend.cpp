@@ -37,7 +37,7 @@ size_t plain_bytes(DType dtype, const std::array<int64_t, 4>& ne) {
 Result<std::unique_ptr<CpuBackend>> CpuBackend::create(const CpuOptions& options) {
     FORESAY_TRY(const Isa isa, parse_isa(options.isa));
     FORESAY_TRY(auto pool, ThreadPool::create(options.n_threads > 0 ? options.n_threads : ThreadPool::n_cpus()));
-    return std::unique_ptr<CpuBackend>(new CpuBackend(isa, options.fuse, std::move(pool)));
+    return std::unique_ptr<CpuBackend>(new CpuBackend(isa, options, std::move(pool)));
 }
 
 bool CpuBackend::supports(const graph::Graph& graph, graph::TensorId node) const {
@@ -75,8 +75,8 @@ Result<std::unique_ptr<graph::Storage>> CpuBackend::load_weight(const backend::W
     storage->owner = this;
     storage->dtype = request.dtype;
     storage->ne = request.ne;
-    const bool in_tiles =
-        request.used_by_mul_mat && dtype_info(request.dtype).is_weight && request.ne[2] == 1 && request.ne[3] == 1;
+    const bool in_tiles = repack_ && request.used_by_mul_mat && dtype_info(request.dtype).is_weight &&
+                          request.ne[2] == 1 && request.ne[3] == 1;
     if (in_tiles) {
         storage->layout = make_tile_layout(request.dtype, request.ne[0], request.ne[1]);
         storage->piece = arena_.allocate(storage->layout.bytes());

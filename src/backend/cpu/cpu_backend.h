@@ -17,7 +17,8 @@ namespace foresay::cpu {
 struct CpuOptions {
     int n_threads = 0;         ///< 0: one per CPU that this process may use
     std::string isa = "auto";  ///< see parse_isa
-    bool fuse = true;          ///< off: one task per node, for tests and for finding faults
+    bool repack = true;  ///< off: products pack weights as they read them, each time: the load is short, all else slow
+    bool fuse = true;    ///< off: one task per node, for tests and for finding faults
 };
 
 /// A weight or a cache. Weights of products are in tiles; data is null unless there is a plain layout too.
@@ -57,9 +58,11 @@ class CpuBackend : public backend::Backend {
     void run(backend::Program& program) override;
 
   private:
-    CpuBackend(Isa isa, bool fuse, std::unique_ptr<ThreadPool> pool) : isa_(isa), fuse_(fuse), pool_(std::move(pool)) {}
+    CpuBackend(Isa isa, const CpuOptions& options, std::unique_ptr<ThreadPool> pool)
+        : isa_(isa), repack_(options.repack), fuse_(options.fuse), pool_(std::move(pool)) {}
 
     Isa isa_;
+    bool repack_;
     bool fuse_;
     std::unique_ptr<ThreadPool> pool_;
     Arena arena_;

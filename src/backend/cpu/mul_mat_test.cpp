@@ -54,6 +54,23 @@ TEST_P(MulMat, OddShapesOnAnyNumberOfThreads) {
     }
 }
 
+TEST_P(MulMat, WithoutRepackingTheBitsAreTheSame) {
+    std::vector<std::unique_ptr<CpuBackend>> plain;
+    for (const Isa isa : available_isas()) {
+        plain.push_back(
+            std::move(*CpuBackend::create({.n_threads = 2, .isa = std::string(isa_name(isa)), .repack = false})));
+    }
+    for (const int64_t m : {1, 9, 17}) {
+        SCOPED_TRACE(m);
+        expect_as_reference(
+            [&](Fixture& f) {
+                const graph::TensorId w = f.weight(GetParam(), 2 * shortest(), 40);
+                f.output(f.b.mul_mat(w, f.input({2 * shortest(), m, 1, 1})));
+            },
+            plain);
+    }
+}
+
 TEST_P(MulMat, RandomBitsInBlocks) {
     // Every code and every scale field, also what no quantiser writes. Halves are kept finite by the mask.
     const int64_t k = 2 * shortest();

@@ -124,6 +124,7 @@ Result<BenchReport> measure(const Options& options) {
     cpu::CpuOptions cpu_options;
     cpu_options.n_threads = engine.n_threads;
     cpu_options.isa = engine.cpu_isa;
+    cpu_options.repack = engine.repack;
     FORESAY_TRY(const auto backend, cpu::CpuBackend::create(cpu_options));
     report.isa = std::string(cpu::isa_name(backend->isa()));
     report.n_threads = backend->n_threads();

@@ -4,7 +4,8 @@
 #define FORESAY_INLINE __attribute__((always_inline)) inline
 
 constexpr int kRows = 8;
-constexpr int kMaxCols = 4;  // 4 sums + codes + factors: more spills (16 registers)
+constexpr int kMaxCols = 4;             // 4 sums + codes + factors: more spills (16 registers)
+constexpr bool kManyRegisters = false;  // 32: a few queries and 8 keys at once
 constexpr int kKeysAtOnce = 4;
 constexpr int kHeadStep = 4;
 

@@ -4,8 +4,9 @@
 
 #define FORESAY_INLINE __attribute__((always_inline)) inline
 
-constexpr int kRows = 16;     // rows of a tile per pass
-constexpr int kMaxCols = 16;  // 16 sums + 8 code vectors + factors fit 32 registers
+constexpr int kRows = 16;              // rows of a tile per pass
+constexpr int kMaxCols = 16;           // 16 sums + 8 code vectors + factors fit 32 registers
+constexpr bool kManyRegisters = true;  // 32: a few queries and 8 keys at once
 constexpr int kKeysAtOnce = 16;
 constexpr int kHeadStep = 8;     // vectors of an output row kept in registers
 constexpr bool kBiased8 = true;  // 8-bit codes are used as stored (+128) and corrected by the start value

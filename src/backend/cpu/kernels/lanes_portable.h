@@ -5,6 +5,7 @@
 
 constexpr int kRows = 16;
 constexpr int kMaxCols = 4;
+constexpr bool kManyRegisters = false;  // 32: a few queries and 8 keys at once
 constexpr int kKeysAtOnce = 4;
 constexpr int kHeadStep = 4;
 constexpr bool kBiased8 = true;
