@@ -171,7 +171,8 @@ void AttentionTask::split(int n_threads) {
     rows_per_item = std::max<int64_t>(1, std::min<int64_t>(n_tokens, kMaxQueries / heads_per_item));
     // Enough items for all threads; but each part of a key head widens the cache again, which only many rows pay for.
     const int64_t wanted = n_tokens < 4 ? n_threads : 2 * n_threads;
-    while (n_items() < wanted && rows_per_item > 8) {
+    // Rows before heads: equal parts, where halves of three heads are two and one.
+    while (n_items() < wanted && rows_per_item > 2) {
         rows_per_item = (rows_per_item + 1) / 2;
     }
     while (n_items() < wanted && heads_per_item > 1) {
