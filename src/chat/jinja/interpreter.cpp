@@ -25,7 +25,7 @@ const std::string& Template::source() const {
     return impl_->source;
 }
 
-Result<Template> Template::parse(std::string_view source) {
+Result<Template> Template::parse(std::string_view source, const ParseOptions& options) {
     if (source.size() > Limits::kMaxSourceBytes) {
         return error(Code::kInvalidArgument,
                      fmt::format("has {} bytes, more than {}", source.size(), Limits::kMaxSourceBytes),
@@ -36,7 +36,7 @@ Result<Template> Template::parse(std::string_view source) {
     }
     auto impl = std::make_unique<Impl>();
     impl->source = std::string(source);
-    FORESAY_TRY(impl->body, jinja::parse(source));
+    FORESAY_TRY(impl->body, jinja::parse(source, options));
     return Template(std::move(impl));
 }
 

@@ -9,9 +9,9 @@
 
 namespace foresay::jinja {
 
-Result<Body> parse(std::string_view source) {
+Result<Body> parse(std::string_view source, const ParseOptions& options) {
     FORESAY_TRY(std::vector<Token> tokens, tokenize(source));
-    return Parser(std::move(tokens)).run();
+    return Parser(std::move(tokens), options).run();
 }
 
 Result<Body> Parser::run() {
@@ -135,11 +135,12 @@ Result<std::unique_ptr<Stmt>> Parser::statement() {
     FORESAY_TRY(const std::string tag, expect_name("a tag"));
     using Handler = Status (Parser::*)(Stmt*);
     static constexpr std::pair<std::string_view, Handler> kHandlers[] = {
-        {"if", &Parser::if_statement},       {"for", &Parser::for_statement},   {"set", &Parser::set_statement},
-        {"macro", &Parser::macro_statement}, {"call", &Parser::call_statement}, {"filter", &Parser::filter_statement},
-        {"with", &Parser::with_statement}};
+        {"if", &Parser::if_statement},     {"for", &Parser::for_statement},
+        {"set", &Parser::set_statement},   {"macro", &Parser::macro_statement},
+        {"call", &Parser::call_statement}, {"filter", &Parser::filter_statement},
+        {"with", &Parser::with_statement}, {"generation", &Parser::generation_statement}};
     for (const auto& [name, handler] : kHandlers) {
-        if (tag == name) {
+        if (tag == name && (tag != "generation" || options_.generation_tag)) {
             const std::string outer = std::exchange(open_tag_, tag);
             FORESAY_CHECK_OK((this->*handler)(stmt.get()));
             open_tag_ = outer;
@@ -349,6 +350,15 @@ Status Parser::with_statement(Stmt* stmt) {
     }
     FORESAY_CHECK_OK(expect_tag_end());
     FORESAY_TRY(Body statements, body_and_end("endwith"));
+    stmt->bodies.push_back(std::move(statements));
+    return ok();
+}
+
+Status Parser::generation_statement(Stmt* stmt) {
+    // Its contents in a scope of their own, which is what a `with` without variables is.
+    stmt->kind = Stmt::Kind::kWith;
+    FORESAY_CHECK_OK(expect_tag_end());
+    FORESAY_TRY(Body statements, body_and_end("endgeneration"));
     stmt->bodies.push_back(std::move(statements));
     return ok();
 }

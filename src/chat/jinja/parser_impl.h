@@ -10,13 +10,14 @@
 
 #include "chat/jinja/ast.h"
 #include "chat/jinja/lexer.h"
+#include "chat/jinja/template.h"
 
 namespace foresay::jinja {
 
 /// Recursive descent over the tokens, in jinja2's grammar. One use.
 class Parser {
   public:
-    explicit Parser(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}
+    Parser(std::vector<Token> tokens, const ParseOptions& options) : options_(options), tokens_(std::move(tokens)) {}
 
     Result<Body> run();
 
@@ -113,10 +114,12 @@ class Parser {
     Status call_statement(Stmt* stmt);
     Status filter_statement(Stmt* stmt);
     Status with_statement(Stmt* stmt);
+    Status generation_statement(Stmt* stmt);
     Status parameters(Macro* macro);
     Result<Target> target(bool with_attribute);
     Result<Target> single_target(bool with_attribute);
 
+    ParseOptions options_;
     std::vector<Token> tokens_;
     size_t at_ = 0;
     int depth_ = 0;

@@ -34,11 +34,16 @@ struct RenderOptions {
     std::optional<std::tm> now;
 };
 
+struct ParseOptions {
+    /// Takes {% generation %}...{% endgeneration %}, Hugging Face's mark of what a model wrote, as its contents.
+    bool generation_tag = false;
+};
+
 class Template {
   public:
     /// Errors: invalid_argument (syntax, not UTF-8, too large) or unsupported (a tag, filter or test that jinja2 or
     /// this subset doesn't have), both with line and column.
-    static Result<Template> parse(std::string_view source);
+    static Result<Template> parse(std::string_view source, const ParseOptions& options = {});
 
     Template(Template&&) noexcept;
     Template& operator=(Template&&) noexcept;
