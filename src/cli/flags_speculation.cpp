@@ -9,26 +9,34 @@
 namespace foresay::cli {
 namespace {
 
-const std::vector<std::string> kTypes{"none",          "draft-simple", "draft-eagle3", "draft-mtp",
-                                      "draft-dflash",  "draft-dspark", "ngram-simple", "ngram-map-k",
-                                      "ngram-map-k4v", "ngram-mod",    "ngram-cache"};
-const std::vector<std::string> kBuiltTypes{"none", "draft-simple", "ngram-simple"};
+using spec::SpecType;
 
-/// Adds up over repeated flags; finish() in parser.cpp makes one type of it.
+const std::vector<SpecType> kBuiltTypes{SpecType::kNone,        SpecType::kNgramSimple, SpecType::kNgramMapK,
+                                        SpecType::kNgramMapK4v, SpecType::kNgramMod,    SpecType::kNgramCache,
+                                        SpecType::kNgramSuffix, SpecType::kDraftSimple};
+
+/// Adds up over repeated flags; settle_speculation() in parser.cpp puts them in order. "none" in a list makes the list
+/// none, beside other lists it has no effect, as with llama-server.
 Status take_types(Options& options, std::string_view text) {
     const std::vector<std::string> parts = split(text, ',');
     if (parts.empty()) {
         return error(Code::kInvalidArgument, "the value must not be empty");
     }
+    std::vector<SpecType> types;
     for (const std::string& part : parts) {
-        FORESAY_TRY(const std::string type, parse_choice(part, kTypes));
+        FORESAY_TRY(const std::string name, parse_choice(part, std::vector<std::string>(spec::kSpecTypeNames.begin(),
+                                                                                        spec::kSpecTypeNames.end())));
+        const SpecType type = *spec::spec_type_of(name);
         if (std::find(kBuiltTypes.begin(), kBuiltTypes.end(), type) == kBuiltTypes.end()) {
             return error(Code::kUnsupported,
-                         fmt::format("the speculation type '{}' is not supported yet; supported: none, "
-                                     "draft-simple, ngram-simple",
-                                     type));
+                         fmt::format("the speculation type '{}' is not supported yet; supported: {}, none", name,
+                                     spec::join_names(spec::in_order(kBuiltTypes))));
         }
-        options.spec_types.push_back(type);
+        types.push_back(type);
+    }
+    if (std::find(types.begin(), types.end(), SpecType::kNone) == types.end()) {
+        auto& all = options.engine.spec.types;
+        all.insert(all.end(), types.begin(), types.end());
     }
     options.spec_type_given = true;
     return ok();
@@ -90,7 +98,9 @@ FlagGroup speculation_flags() {
              .env = "LLAMA_ARG_SPEC_TYPE",
              .value = "TYPE",
              .fallback = "draft-simple with a draft model, else none",
-             .help = "what proposes tokens: none, draft-simple (a smaller model), ngram-simple (earlier text)",
+             .help =
+                 "what proposes tokens: none, draft-simple (a smaller model), ngram-simple (earlier text); several, "
+                 "comma between: a later one drafts where the earlier ones find nothing, n-gram types first",
              .set = take_types,
              .repeatable = true},
             {.names = {"-md", "--model-draft", "--spec-draft-model"},
@@ -178,40 +188,85 @@ FlagGroup speculation_flags() {
         }};
 }
 
+namespace {
+
+using NgramOptions = spec::NgramOptions;
+
+/// A size flag: most of this group look alike.
+Flag size_flag(std::string name, std::string fallback, std::string help, Setter set) {
+    return {.names = {std::move(name)},
+            .value = "N",
+            .fallback = std::move(fallback),
+            .help = std::move(help),
+            .set = std::move(set)};
+}
+
+/// The three sizes of a type that copies what followed an earlier occurrence.
+template <NgramOptions::Copy NgramOptions::*kWhich>
+void add_copy_flags(const std::string& type, const std::string& min_hits_help, std::vector<Flag>* flags) {
+    flags->push_back(
+        size_flag(fmt::format("--spec-{}-size-n", type), "12", "tokens that must match to look up what followed",
+                  to_int([](Options& o) -> int32_t& { return (o.engine.spec.ngram.*kWhich).size_n; }, 1, 1024)));
+    flags->push_back(
+        size_flag(fmt::format("--spec-{}-size-m", type), "48", "most tokens taken from there",
+                  to_int([](Options& o) -> int32_t& { return (o.engine.spec.ngram.*kWhich).size_m; }, 1, 1024)));
+    flags->push_back(
+        size_flag(fmt::format("--spec-{}-min-hits", type), "1", min_hits_help,
+                  to_int([](Options& o) -> int32_t& { return (o.engine.spec.ngram.*kWhich).min_hits; }, 1, kMaxInt)));
+}
+
+}  // namespace
+
 FlagGroup ngram_flags() {
-    FlagGroup group{"Speculation from earlier text",
-                    {
-                        {.names = {"--spec-ngram-simple-size-n"},
-                         .value = "N",
-                         .fallback = "12",
-                         .help = "tokens that must match to look up what followed",
-                         .set = to_int([](Options& o) -> int32_t& { return o.engine.spec.ngram_size_n; }, 1, 1024)},
-                        {.names = {"--spec-ngram-simple-size-m"},
-                         .value = "N",
-                         .fallback = "48",
-                         .help = "most tokens taken from there",
-                         .set = to_int([](Options& o) -> int32_t& { return o.engine.spec.ngram_size_m; }, 1, 1024)},
-                        ignored({"--spec-ngram-simple-min-hits"}, "", "N", "least number of matches",
-                                "one match is enough", check_int(1, kMaxInt)),
-                    }};
-    for (const std::string type : {"map-k", "map-k4v"}) {
-        const std::string note = fmt::format("it belongs to ngram-{}, which is not supported yet", type);
-        group.flags.push_back(ignored({fmt::format("--spec-ngram-{}-size-n", type)}, "", "N", "tokens that must match",
-                                      note, check_int(1, 1024)));
-        group.flags.push_back(ignored({fmt::format("--spec-ngram-{}-size-m", type)}, "", "N", "most tokens taken", note,
-                                      check_int(1, 1024)));
-        group.flags.push_back(ignored({fmt::format("--spec-ngram-{}-min-hits", type)}, "", "N",
-                                      "least number of matches", note, check_int(1, kMaxInt)));
-    }
-    const std::string mod = "it belongs to ngram-mod, which is not supported yet";
-    group.flags.push_back(
-        ignored({"--spec-ngram-mod-n-match"}, "", "N", "tokens that must match", mod, check_int(1, 1024)));
-    group.flags.push_back(ignored({"--spec-ngram-mod-n-min"}, "", "N", "least tokens taken", mod, check_int(0, 1024)));
-    group.flags.push_back(ignored({"--spec-ngram-mod-n-max"}, "", "N", "most tokens taken", mod, check_int(0, 1024)));
-    group.flags.push_back(
-        refused({"--spec-default"}, "", "", "ngram-mod with 24, 48, 64", "try --spec-type ngram-simple"));
-    group.flags.push_back(refused({"-lcs", "--lookup-cache-static"}, "", "FILE", "file of ngram-cache"));
-    group.flags.push_back(refused({"-lcd", "--lookup-cache-dynamic"}, "", "FILE", "file of ngram-cache"));
+    FlagGroup group{"Speculation from earlier text", {}};
+    auto& flags = group.flags;
+    add_copy_flags<&NgramOptions::simple>("ngram-simple", "checked only: one match is enough, as with llama-server",
+                                          &flags);
+    const std::string hits = "drafts begin when the key has come so often";
+    add_copy_flags<&NgramOptions::map_k>("ngram-map-k", hits, &flags);
+    add_copy_flags<&NgramOptions::map_k4v>("ngram-map-k4v", hits, &flags);
+    flags.push_back(size_flag("--spec-ngram-mod-n-match", "24", "tokens that must match",
+                              to_int([](Options& o) -> int32_t& { return o.engine.spec.ngram.mod_n_match; }, 1, 1024)));
+    flags.push_back(size_flag("--spec-ngram-mod-n-min", "48", "a shorter draft is dropped; not above n-max",
+                              to_int([](Options& o) -> int32_t& { return o.engine.spec.ngram.mod_n_min; }, 0, 1024)));
+    flags.push_back(size_flag("--spec-ngram-mod-n-max", "64", "most tokens drafted",
+                              to_int([](Options& o) -> int32_t& { return o.engine.spec.ngram.mod_n_max; }, 0, 1024)));
+    flags.push_back({.names = {"--spec-ngram-mod-shared"},
+                     .help = "one table for all requests and slots, as llama-server has it: faster on recurring text, "
+                             "but a draft may then come from another request's text",
+                     .set = to_switch([](Options& o) -> bool& { return o.engine.spec.ngram.mod_shared; })});
+    flags.push_back(
+        {.names = {"--spec-default"}, .help = "ngram-mod with 24, 48, 64", .set = [](Options& o, std::string_view) {
+             const NgramOptions defaults;
+             o.engine.spec.types.push_back(SpecType::kNgramMod);
+             o.engine.spec.ngram.mod_n_match = defaults.mod_n_match;
+             o.engine.spec.ngram.mod_n_min = defaults.mod_n_min;
+             o.engine.spec.ngram.mod_n_max = defaults.mod_n_max;
+             o.spec_type_given = true;
+             return ok();
+         }});
+    flags.push_back(
+        {.names = {"-lcs", "--lookup-cache-static"},
+         .value = "FILE",
+         .help = "counts for ngram-cache that weigh its candidates",
+         .set = to_nonempty_text([](Options& o) -> std::string& { return o.engine.spec.ngram.lookup_static; })});
+    flags.push_back(
+        {.names = {"-lcd", "--lookup-cache-dynamic"},
+         .value = "FILE",
+         .help = "counts for ngram-cache used where the text gives none; read at start, never written",
+         .set = to_nonempty_text([](Options& o) -> std::string& { return o.engine.spec.ngram.lookup_dynamic; })});
+    flags.push_back(
+        size_flag("--spec-ngram-suffix-min-match", "5", "tokens that must match",
+                  to_int([](Options& o) -> int32_t& { return o.engine.spec.ngram.suffix_min_match; }, 1, 1023)));
+    flags.push_back(
+        size_flag("--spec-ngram-suffix-max-depth", "64", "longest sequence that is counted",
+                  to_int([](Options& o) -> int32_t& { return o.engine.spec.ngram.suffix_max_depth; }, 2, 1024)));
+    flags.push_back(
+        size_flag("--spec-ngram-suffix-n-max", "16", "most tokens drafted",
+                  to_int([](Options& o) -> int32_t& { return o.engine.spec.ngram.suffix_n_max; }, 0, 1024)));
+    flags.push_back(size_flag(
+        "--spec-ngram-suffix-max-nodes", "1048576", "size of each slot's tree, 24 bytes a node",
+        to_int([](Options& o) -> int32_t& { return o.engine.spec.ngram.suffix_max_nodes; }, 1 << 16, 1 << 28)));
     group.flags.push_back(
         removed("--spec-ngram-size-n", "--spec-ngram-simple-size-n (or -map-k-, -map-k4v-, --spec-ngram-mod-n-match)"));
     group.flags.push_back(removed("--spec-ngram-size-m", "--spec-ngram-simple-size-m (or -map-k-, -map-k4v-)"));

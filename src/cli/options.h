@@ -47,8 +47,7 @@ struct Options {
     sampling::Params sampling;     ///< defaults of requests
     int32_t n_predict = -1;
     bool verbose = false;
-    int32_t n_ubatch_given = 0;           ///< 0: not given; the default follows --batch-size
-    std::vector<std::string> spec_types;  ///< every --spec-type so far, split at commas
+    int32_t n_ubatch_given = 0;  ///< 0: not given; the default follows --batch-size
     bool spec_type_given = false;
     log::Options log;
     std::string log_colors = "auto";

@@ -184,7 +184,7 @@ Result<Use> environment_use(const Flag& flag, const Environment& environment) {
                    environment(off.c_str()) != nullptr) {
             // As the peer: the variable's presence counts, not its value.
             use.source = off;
-            use.value = "0";
+            use.value = std::string(1, '0');  // "0" would set off a false warning of g++ 12
             use.match.flag = &flag;
         } else {
             continue;
@@ -233,39 +233,38 @@ Result<std::vector<Use>> environment_uses(CommandLine* line, const std::vector<U
     return uses;
 }
 
-/// One speculation type out of what the flags say.
+/// The speculation types in order, and whether they agree with the rest.
 Status settle_speculation(CommandLine* line) {
     Options& options = line->options;
     engine::SpecOptions& spec = options.engine.spec;
-    std::vector<std::string> types = options.spec_types;
-    if (std::find(types.begin(), types.end(), "none") != types.end()) {
-        types.clear();
-    }
-    std::sort(types.begin(), types.end());
-    types.erase(std::unique(types.begin(), types.end()), types.end());
-    if (types.size() > 1) {
-        return error(Code::kUnsupported,
-                     "error while handling argument \"--spec-type\": several types at once are not supported yet");
-    }
+    spec.types = spec::in_order(std::move(spec.types));
     if (!options.spec_type_given && !spec.draft_model.empty()) {
         // The peer loads the drafter and never drafts: nobody wants that.
-        types.emplace_back("draft-simple");
+        spec.types.push_back(spec::SpecType::kDraftSimple);
         line->notices.push_back({log::Level::kInfo, "a draft model is given: --spec-type is draft-simple"});
     }
-    if (!types.empty() && types.front() == "draft-simple") {
-        if (spec.draft_model.empty()) {
-            return error(Code::kInvalidArgument,
-                         "error while handling argument \"--spec-type\": draft-simple needs a draft model: give "
-                         "--spec-draft-model FILE");
-        }
-        spec.type = engine::SpecType::kDraftSimple;
-    } else {
-        spec.type = types.empty() ? engine::SpecType::kNone : engine::SpecType::kNgramSimple;
-        if (!spec.draft_model.empty()) {
-            line->notices.push_back(
-                {log::Level::kWarn, "the draft model is not used: --spec-type is not draft-simple"});
-            spec.draft_model.clear();
-        }
+    const auto n_models = std::count_if(spec.types.begin(), spec.types.end(), spec::is_draft_model);
+    if (n_models > 1) {
+        return error(Code::kInvalidArgument,
+                     fmt::format("error while handling argument \"--spec-type\": {}: two types that run a draft model "
+                                 "can't be combined",
+                                 spec::join_names(spec.types)));
+    }
+    if (n_models == 1 && spec.types.back() == spec::SpecType::kDraftSimple && spec.draft_model.empty()) {
+        return error(Code::kInvalidArgument,
+                     "error while handling argument \"--spec-type\": draft-simple needs a draft model: give "
+                     "--spec-draft-model FILE");
+    }
+    if (n_models == 0 && !spec.draft_model.empty()) {
+        line->notices.push_back(
+            {log::Level::kWarn, "the draft model is not used: --spec-type names no type that runs one"});
+        spec.draft_model.clear();
+    }
+    const bool has_lookup = !spec.ngram.lookup_static.empty() || !spec.ngram.lookup_dynamic.empty();
+    if (has_lookup &&
+        std::find(spec.types.begin(), spec.types.end(), spec::SpecType::kNgramCache) == spec.types.end()) {
+        line->notices.push_back(
+            {log::Level::kWarn, "the lookup cache files are not used: --spec-type doesn't name ngram-cache"});
     }
     if (spec.n_min > spec.n_max) {
         return error(
@@ -273,7 +272,7 @@ Status settle_speculation(CommandLine* line) {
             fmt::format("error while handling argument \"--spec-draft-n-min\": {} is above --spec-draft-n-max ({})",
                         spec.n_min, spec.n_max));
     }
-    if (spec.type == engine::SpecType::kNone && spec.relaxed_top_n > 1) {
+    if (spec.types.empty() && spec.relaxed_top_n > 1) {
         line->notices.push_back({log::Level::kWarn, "--spec-draft-relaxed-top-n has no effect without speculation"});
     }
     return ok();

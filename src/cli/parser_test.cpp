@@ -15,7 +15,9 @@
 namespace foresay::cli {
 namespace {
 
+using spec::SpecType;
 using testing::HasSubstr;
+using Types = std::vector<SpecType>;
 using Variables = std::map<std::string, std::string>;
 
 /// Splits at blanks; ' ' stands for an empty argument nowhere, so '' is written as "".
@@ -102,7 +104,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"-m x --spec-type draft-simpel", "argument \"--spec-type\"", "did you mean 'draft-simple'?"},
         Bad{"-m x --spec-type draft-mtp", "argument \"--spec-type\"", "'draft-mtp' is not supported yet"},
         Bad{"-m x --spec-type draft-simple", "draft-simple needs a draft model", "--spec-draft-model"},
-        Bad{"-m x -md y --spec-type draft-simple,ngram-simple", "several types at once are not supported yet"},
+        Bad{"-m x --spec-type ngram-mod --spec-ngram-mod-n-match 0", "argument \"--spec-ngram-mod-n-match\""},
         Bad{"-m x --spec-draft-n-max -1", "argument \"--spec-draft-n-max\"", "out of range"},
         Bad{"-m x -md y --spec-draft-n-min 4", "--spec-draft-n-min", "above --spec-draft-n-max (3)"},
         Bad{"-m x --spec-draft-p-min 2", "argument \"--spec-draft-p-min\"", "0 to 1"},
@@ -144,7 +146,7 @@ TEST(Parser, TakesTheSeedCommandLineAsItStands) {
     EXPECT_EQ(o.log.level, log::Level::kDebug);
     EXPECT_FALSE(o.log.prefix);
     EXPECT_FALSE(o.log.timestamps);
-    EXPECT_EQ(o.engine.spec.type, engine::SpecType::kDraftSimple);
+    EXPECT_EQ(o.engine.spec.types, Types{SpecType::kDraftSimple});
     EXPECT_EQ(o.engine.spec.n_max, 4);
     EXPECT_EQ(o.engine.spec.relaxed_top_n, 3);
     EXPECT_EQ(o.engine.spec.draft_model, "d.gguf");
@@ -182,17 +184,25 @@ TEST(Parser, TheLastUseWinsAndTheUserIsTold) {
     EXPECT_THAT(notices_of("-m x -c 10 --ctx-size 20"), HasSubstr("'--ctx-size' was given more than once"));
 }
 
-TEST(Parser, NoneAmongTheTypesMeansNone) {
-    EXPECT_EQ(options_of("-m x --spec-type ngram-simple --spec-type none").engine.spec.type, engine::SpecType::kNone);
-    EXPECT_EQ(options_of("-m x --spec-type none,ngram-simple").engine.spec.type, engine::SpecType::kNone);
-    EXPECT_EQ(options_of("-m x --spec-type ngram-simple --spec-type ngram-simple").engine.spec.type,
-              engine::SpecType::kNgramSimple);
+TEST(Parser, NoneInAListMakesTheListNone) {
+    EXPECT_EQ(options_of("-m x --spec-type none,ngram-simple").engine.spec.types, Types{});
+    EXPECT_EQ(options_of("-m x --spec-type ngram-simple --spec-type none").engine.spec.types,
+              Types{SpecType::kNgramSimple})
+        << "beside another list it has no effect";
+    EXPECT_EQ(options_of("-m x --spec-type ngram-simple --spec-type ngram-simple").engine.spec.types,
+              Types{SpecType::kNgramSimple});
+}
+
+TEST(Parser, SeveralTypesAreTriedInAFixedOrder) {
+    const Types both{SpecType::kNgramSimple, SpecType::kDraftSimple};
+    EXPECT_EQ(options_of("-m x -md y --spec-type draft-simple,ngram-simple").engine.spec.types, both);
+    EXPECT_EQ(options_of("-m x -md y --spec-type draft-simple --spec-type ngram-simple").engine.spec.types, both);
 }
 
 TEST(Parser, ADraftModelAloneMeansDraftSimple) {
-    EXPECT_EQ(options_of("-m x -md y").engine.spec.type, engine::SpecType::kDraftSimple);
+    EXPECT_EQ(options_of("-m x -md y").engine.spec.types, Types{SpecType::kDraftSimple});
     EXPECT_THAT(notices_of("-m x -md y"), HasSubstr("--spec-type is draft-simple"));
-    EXPECT_EQ(options_of("-m x -md y --spec-type none").engine.spec.type, engine::SpecType::kNone);
+    EXPECT_EQ(options_of("-m x -md y --spec-type none").engine.spec.types, Types{});
 }
 
 TEST(Parser, OldNamesWorkAndNameTheirSuccessor) {

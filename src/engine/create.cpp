@@ -61,7 +61,7 @@ Result<std::unique_ptr<EngineImpl>> EngineImpl::create(const EngineOptions& opti
     std::unique_ptr<EngineImpl> engine(new EngineImpl);
     engine->options_ = options;
     FORESAY_CHECK_OK(engine->load());
-    FORESAY_CHECK_OK(engine->load_drafter());
+    FORESAY_CHECK_OK(engine->load_drafters());
     engine->describe();
     engine->thread_ = std::thread([raw = engine.get()] { raw->run(); });
     return engine;
@@ -115,20 +115,40 @@ Status EngineImpl::load() {
     return ok();
 }
 
-Status EngineImpl::load_drafter() {
+Status EngineImpl::load_drafters() {
     SpecOptions& spec = options_.spec;
-    if (spec.type == SpecType::kNone && !spec.draft_model.empty()) {
-        spec.type = SpecType::kDraftSimple;  // a drafter that is named is meant to draft
+    if (spec.types.empty() && !spec.draft_model.empty()) {
+        spec.types.push_back(SpecType::kDraftSimple);  // a drafter that is named is meant to draft
         log::info("--spec-draft-model without --spec-type: using draft-simple");
     }
-    switch (spec.type) {
-        case SpecType::kNone:
-            return ok();
-        case SpecType::kNgramSimple:
-            drafter_ = spec::make_ngram_simple(spec.ngram_size_n, spec.ngram_size_m);
-            return ok();
-        case SpecType::kDraftSimple:
-            break;
+    spec.types = spec::in_order(std::move(spec.types));
+    if (std::count_if(spec.types.begin(), spec.types.end(), spec::is_draft_model) > 1) {
+        return error(
+            Code::kInvalidArgument,
+            fmt::format("{}: two types that run a draft model can't be combined", spec::join_names(spec.types)),
+            "--spec-type", "keep one of them; n-gram types may stand beside it");
+    }
+    auto chain = std::make_unique<spec::Chain>();
+    for (const SpecType type : spec.types) {
+        if (spec::is_draft_model(type)) {
+            FORESAY_TRY(auto drafter, load_draft_model(type));
+            chain->add(std::move(drafter), spec.n_max);
+        } else {
+            FORESAY_TRY(auto drafter,
+                        spec::make_ngram(type, spec.ngram, runner_->kv().n_ctx_slot(), vocab_->n_tokens()));
+            chain->add(std::move(drafter), spec::ngram_n_max(type, spec.ngram));
+        }
+    }
+    if (!chain->empty()) {
+        drafter_ = std::move(chain);
+    }
+    return ok();
+}
+
+Result<std::unique_ptr<spec::Drafter>> EngineImpl::load_draft_model(SpecType type) {
+    const SpecOptions& spec = options_.spec;
+    if (type != SpecType::kDraftSimple) {
+        return error(Code::kUnsupported, fmt::format("{} is not supported yet", spec::name_of(type)), "--spec-type");
     }
     if (spec.draft_model.empty()) {
         return error(Code::kInvalidArgument, "draft-simple needs a draft model", "--spec-type",
@@ -147,8 +167,8 @@ Status EngineImpl::load_drafter() {
     runner_options.n_ctx_slot = runner_->kv().n_ctx_slot();
     runner_options.label = fmt::format("draft-simple n_max={}", spec.n_max);
     FORESAY_TRY(auto runner, model::Runner::create(std::move(*model), {backends_.front().get()}, runner_options));
-    FORESAY_TRY(drafter_, spec::DraftSimple::create(std::move(runner), vocab_, options_.n_ubatch));
-    return ok();
+    FORESAY_TRY(auto drafter, spec::DraftSimple::create(std::move(runner), vocab_, options_.n_ubatch));
+    return std::unique_ptr<spec::Drafter>(std::move(drafter));
 }
 
 void EngineImpl::describe() {
@@ -165,19 +185,20 @@ void EngineImpl::describe() {
     info_.n_embd = model.hparams().n_embd;
     info_.n_ctx_slot = runner_->kv().n_ctx_slot();
     info_.n_parallel = options_.n_parallel;
-    info_.spec_types = drafter_ == nullptr ? "none" : std::string(drafter_->name());
+    info_.spec_types = spec::join_names(spec.types);
+    info_.spec_n_max = drafter_ == nullptr ? 0 : drafter_->n_max();
     if (drafter_ == nullptr) {
         info_.spec_line = "speculation: off (no --spec-type and no --spec-draft-model)";
-    } else if (spec.n_max == 0) {
+    } else if (info_.spec_n_max == 0) {
         info_.spec_line = fmt::format("speculation: off ({} is loaded, but --spec-draft-n-max is 0)", drafter_->name());
     } else {
         const std::string rule = spec.relaxed_top_n > 1 ? fmt::format("relaxed top-{}", spec.relaxed_top_n) : "strict";
         const std::string of = spec.draft_model.empty() ? "" : fmt::format(" ({})", spec.draft_model);
         info_.spec_line = fmt::format("speculation: {}{}, n_max {}, n_min {}, p_min {:.2f}, rule {}", drafter_->name(),
-                                      of, spec.n_max, spec.n_min, spec.p_min, rule);
+                                      of, info_.spec_n_max, spec.n_min, spec.p_min, rule);
     }
     runner_->set_context(
-        fmt::format("target, {} n_max={}, n_batch={}", info_.spec_types, spec.n_max, options_.n_batch));
+        fmt::format("target, {} n_max={}, n_batch={}", info_.spec_types, info_.spec_n_max, options_.n_batch));
     log::info("{}", info_.spec_line);
 }
 

@@ -12,6 +12,8 @@
 
 #include "base/result.h"
 #include "sampling/sampler.h"
+#include "spec/ngram.h"
+#include "spec/spec_type.h"
 #include "tensor/dtype.h"
 #include "vocab/vocab.h"
 
@@ -19,19 +21,18 @@ namespace foresay::engine {
 
 using vocab::TokenId;
 
-enum class SpecType { kNone, kDraftSimple, kNgramSimple };
+using spec::SpecType;
 
 /// Speculation settings of the server; a request may lower or change them (SpecRequest).
 struct SpecOptions {
-    SpecType type = SpecType::kNone;
-    std::string draft_model;  ///< path; required by draft-simple
-    int32_t n_max = 3;
+    std::vector<SpecType> types;  ///< several: a later one drafts where the earlier ones gave nothing (spec_type.h)
+    std::string draft_model;      ///< path; required by draft-simple
+    int32_t n_max = 3;            ///< of drafters with a model; n-gram types have their own
     int32_t n_min = 0;
     float p_min = 0.0F;
     int32_t relaxed_top_n = 0;  ///< 0 (and 1): strict
     bool probabilistic = true;  ///< draft with the target's noise at temperature > 0; false: greedy drafting
-    int32_t ngram_size_n = 12;
-    int32_t ngram_size_m = 48;
+    spec::NgramOptions ngram;
 };
 
 struct SpecRequest {
@@ -195,7 +196,8 @@ struct ModelInfo {
     std::string cpu_isa;
     int32_t n_threads = 1;
     std::string spec_line;   ///< the start-up line: which drafter, n_max and rule are active, or why not
-    std::string spec_types;  ///< "draft-simple" or "none"
+    std::string spec_types;  ///< "ngram-mod,draft-simple" or "none"
+    int32_t spec_n_max = 0;  ///< longest draft of any drafter: the cap of a request's n_max
 };
 
 class Engine {

@@ -46,7 +46,8 @@ void EngineImpl::shutdown() {
 
 Result<SpecInForce> EngineImpl::resolve_spec(const SpecRequest& request) const {
     const SpecOptions& server = options_.spec;
-    SpecInForce spec{server.n_max, server.n_min, server.p_min, server.relaxed_top_n};
+    const int32_t n_max = drafter_ == nullptr ? 0 : drafter_->n_max();
+    SpecInForce spec{n_max, server.n_min, server.p_min, server.relaxed_top_n};
     const auto refuse = [](std::string message, std::string field) {
         return error(Code::kInvalidArgument, std::move(message), std::move(field));
     };
@@ -54,7 +55,7 @@ Result<SpecInForce> EngineImpl::resolve_spec(const SpecRequest& request) const {
         if (*request.n_max < 0) {
             return refuse(fmt::format("Value must be >= 0, but got {}", *request.n_max), "speculative.n_max");
         }
-        spec.n_max = std::min(*request.n_max, server.n_max);
+        spec.n_max = std::min(*request.n_max, n_max);
     }
     if (request.n_min) {
         if (*request.n_min < 0) {
@@ -75,9 +76,6 @@ Result<SpecInForce> EngineImpl::resolve_spec(const SpecRequest& request) const {
                           "speculative.relaxed_top_n");
         }
         spec.relaxed_top_n = *request.relaxed_top_n;
-    }
-    if (drafter_ == nullptr) {
-        spec.n_max = 0;
     }
     return spec;
 }

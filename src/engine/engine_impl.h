@@ -12,7 +12,7 @@
 #include "engine/engine.h"
 #include "engine/slot.h"
 #include "model/runner.h"
-#include "spec/drafter.h"
+#include "spec/chain.h"
 #include "spec/verifier.h"
 
 namespace foresay::engine {
@@ -40,7 +40,8 @@ class EngineImpl : public Engine {
 
     // create.cpp
     Status load();
-    Status load_drafter();
+    Status load_drafters();
+    Result<std::unique_ptr<spec::Drafter>> load_draft_model(SpecType type);
     void describe();
 
     // engine_impl.cpp: queue and slots
@@ -73,7 +74,7 @@ class EngineImpl : public Engine {
     std::shared_ptr<const vocab::Vocab> vocab_;
     std::vector<std::unique_ptr<backend::Backend>> backends_;
     std::unique_ptr<model::Runner> runner_;
-    std::unique_ptr<spec::Drafter> drafter_;
+    std::unique_ptr<spec::Chain> drafter_;  ///< null: no speculation
     std::vector<Slot> slots_;
     spec::VerifyResult verify_result_;
     std::vector<TokenEvent> events_;

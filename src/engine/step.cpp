@@ -241,6 +241,8 @@ void EngineImpl::prompt_done(Slot& slot) {
     }
     if (slot.task->request.n_predict == 0) {
         finish(slot, StopType::kLimit, "", "");
+    } else if (drafter_ != nullptr) {
+        drafter_->begin(slot.id, slot.context);
     }
 }
 
@@ -296,7 +298,7 @@ void EngineImpl::verify(Block& block, std::span<const std::span<const float>> ro
                 slot.timings.relaxed_gap_sum += static_cast<double>(emitted.decision.gap);
             }
         }
-        drafter_->accepted(slot.id, n_drafted, verify_result_.n_accepted);
+        drafter_->accepted(slot.id, n_drafted, verify_result_.n_accepted, true);
         const std::lock_guard lock(mutex_);
         metrics_.draft_n_total += static_cast<uint64_t>(n_drafted);
         metrics_.draft_n_accepted_total += static_cast<uint64_t>(verify_result_.n_accepted);

@@ -144,6 +144,7 @@ class FakeEngine final : public engine::Engine {
         info_.n_parallel = 2;
         info_.spec_types = "draft-simple";
         options_.spec.n_max = 8;
+        info_.spec_n_max = 8;
         thread_ = std::thread([this] { run(); });
     }
 

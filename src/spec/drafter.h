@@ -43,6 +43,7 @@ struct DraftRequest {
 
 struct Draft {
     std::vector<TokenId> tokens;
+    int drafter = -1;  ///< set by a chain: which of its drafters gave it
 };
 
 /// Offers its rows to a test: slot, number of the draft, logits that chose it (over the drafter's own vocabulary).
@@ -74,9 +75,13 @@ class Drafter {
         return n_common;
     }
 
-    /// Tells what became of the last proposal of a slot (statistics, hit counters).
-    virtual void accepted(int slot, int32_t n_drafted, int32_t n_accepted) {
-        (void)slot, (void)n_drafted, (void)n_accepted;
+    /// A request's prompt is in the target's cache and its first token is about to be drawn. Once per request.
+    virtual void begin(int slot, std::span<const TokenId> prompt) { (void)slot, (void)prompt; }
+
+    /// Tells what became of the last draft of a slot (statistics, hit counters). own: this drafter gave it; else
+    /// another one of the chain did.
+    virtual void accepted(int slot, int32_t n_drafted, int32_t n_accepted, bool own) {
+        (void)slot, (void)n_drafted, (void)n_accepted, (void)own;
     }
 
     /// The slot's context was shifted: positions [keep, keep + discard) are gone, the rest moved down. A drafter may

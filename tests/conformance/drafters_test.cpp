@@ -130,7 +130,7 @@ struct Pair {
             }
             ++round.accepted;
         }
-        drafter->accepted(slot, static_cast<int32_t>(round.draft.size()), round.accepted);
+        drafter->accepted(slot, static_cast<int32_t>(round.draft.size()), round.accepted, true);
         text.insert(text.end(), round.emitted.begin(), round.emitted.end());
     }
 };

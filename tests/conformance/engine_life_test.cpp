@@ -116,7 +116,7 @@ TEST_F(EngineLife, BadOptionsAreErrorsThatNameTheFlag) {
     o.spec.p_min = 2.0F;
     refused(o, "--spec-draft-p-min");
     o = options();
-    o.spec.type = engine::SpecType::kDraftSimple;
+    o.spec.types = {engine::SpecType::kDraftSimple};
     refused(o, "--spec-draft-model");
     o = options(4);
     o.spec.draft_model = shared_path("goldens/tokenizers/ggml-vocab-qwen2.gguf");

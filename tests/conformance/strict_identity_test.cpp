@@ -60,12 +60,12 @@ engine::EngineOptions options_for(const std::string& target, const std::string& 
     options.n_threads = 2;
     options.spec.n_max = drafter.empty() ? 0 : 16;
     if (!drafter.empty() && drafter != "ngram") {
-        options.spec.type = engine::SpecType::kDraftSimple;
+        options.spec.types = {engine::SpecType::kDraftSimple};
         options.spec.draft_model = drafter;
     } else if (drafter == "ngram") {
-        options.spec.type = engine::SpecType::kNgramSimple;
-        options.spec.ngram_size_n = 2;
-        options.spec.ngram_size_m = 16;
+        options.spec.types = {engine::SpecType::kNgramSimple};
+        options.spec.ngram.simple.size_n = 2;
+        options.spec.ngram.simple.size_m = 16;
     }
     return options;
 }

@@ -23,6 +23,7 @@ std::shared_ptr<App> App::make(const ServerOptions& options, std::shared_ptr<eng
     app->format.model_name = info.name;
     app->format.spec_types = info.spec_types;
     app->format.spec = engine->options().spec;
+    app->format.spec.n_max = info.spec_n_max;  // n-gram types have lengths of their own
     app->start_unix_s =
         std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
     app->engine = std::move(engine);

@@ -29,7 +29,7 @@ Json format_speculation(const App& app) {
     j["active"] = active;
     j["type"] = active ? types : "none";
     j["draft_model"] = spec.draft_model;
-    j["n_max"] = spec.n_max;
+    j["n_max"] = app.engine->info().spec_n_max;
     j["n_min"] = spec.n_min;
     j["p_min"] = spec.p_min;
     j["relaxed_top_n"] = spec.relaxed_top_n;

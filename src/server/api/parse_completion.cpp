@@ -208,16 +208,12 @@ void parse_sampling(Fields& f, const vocab::Vocab& vocab, sampling::Params* p) {
     f.boolean({"ignore_eos"}, &p->ignore_eos);
 }
 
-constexpr std::array<std::string_view, 12> kSpecTypes{"none",          "draft-simple", "draft-eagle3", "draft-mtp",
-                                                      "draft-dflash",  "draft-dspark", "ngram-simple", "ngram-map-k",
-                                                      "ngram-map-k4v", "ngram-mod",    "ngram-cache",  "default"};
-
 /// A comma list of drafter types. The drafter can't be changed per request, but "none" turns it off.
 void check_spec_type(Fields& fields, const std::string& spelt, std::string_view list, engine::SpecRequest* spec) {
     while (!fields.failed()) {
         const size_t comma = std::min(list.find(','), list.size());
         const std::string_view name = list.substr(0, comma);
-        if (std::find(kSpecTypes.begin(), kSpecTypes.end(), name) == kSpecTypes.end()) {
+        if (name != "default" && !spec::spec_type_of(name).has_value()) {
             fields.fail(spelt, fmt::format("unknown speculative type '{}'", name.substr(0, 64)));
         } else if (name == "none") {
             spec->n_max = 0;

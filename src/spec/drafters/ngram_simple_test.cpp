@@ -4,16 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <fstream>
-#include <nlohmann/json.hpp>
 #include <random>
 
-#include "base/test_paths.h"
+#include "spec/drafters/ngram_trace.h"
 
 namespace foresay::spec {
 namespace {
-
-using Ids = std::vector<TokenId>;
 
 Ids propose(Drafter& drafter, std::span<const TokenId> tokens, int32_t n_max = 1024, int32_t n_min = 0) {
     DraftRequest request;
@@ -27,48 +23,9 @@ Ids propose(Drafter& drafter, std::span<const TokenId> tokens, int32_t n_max = 1
 }
 
 TEST(NgramSimple, EqualsTheReferencesTrace) {
-    std::ifstream file(shared_path("goldens/synthetic-pairs/ngram.json"));
-    if (!file.is_open()) {
-        GTEST_SKIP() << "no golden at " << shared_path("goldens/synthetic-pairs/ngram.json");
-    }
-    const auto golden = nlohmann::json::parse(file, nullptr, false);
-    ASSERT_FALSE(golden.is_discarded());
-    const auto stream = golden["stream"].get<Ids>();
-    int n_runs = 0;
-    for (const auto& run : golden["runs"]) {
-        if (run["type"] != "ngram-simple") {
-            continue;
-        }
-        ++n_runs;
-        auto drafter =
-            make_ngram_simple(run["params"]["size_n"].get<int32_t>(), run["params"]["size_m"].get<int32_t>());
-        EXPECT_EQ(drafter->name(), "ngram-simple");
-        size_t i_step = 0;
-        int n_drafted = 0;
-        int n_accepted = 0;
-        for (size_t pos = golden["n_prompt"].get<size_t>() - 1; pos + 1 < stream.size();) {
-            Ids draft = propose(*drafter, std::span(stream).first(pos + 1));
-            size_t accepted = 0;
-            while (accepted < draft.size() && pos + 1 + accepted < stream.size() &&
-                   draft[accepted] == stream[pos + 1 + accepted]) {
-                ++accepted;
-            }
-            if (!draft.empty()) {
-                ASSERT_LT(i_step, run["steps"].size()) << "a draft at " << pos << " that the reference doesn't make";
-                const auto& step = run["steps"][i_step++];
-                ASSERT_EQ(step[0].get<size_t>(), pos);
-                ASSERT_EQ(step[1].get<Ids>(), draft) << "at " << pos;
-                ASSERT_EQ(step[2].get<size_t>(), accepted) << "at " << pos;
-                n_drafted += static_cast<int>(draft.size());
-                n_accepted += static_cast<int>(accepted);
-            }
-            pos += accepted + 1;
-        }
-        EXPECT_EQ(i_step, run["steps"].size());
-        EXPECT_EQ(n_drafted, run["n_drafted"].get<int>());
-        EXPECT_EQ(n_accepted, run["n_accepted"].get<int>());
-    }
-    EXPECT_EQ(n_runs, 2);
+    expect_reference_trace("ngram-simple", 2, [](const nlohmann::json& params) {
+        return make_ngram_simple(params["size_n"].get<int32_t>(), params["size_m"].get<int32_t>());
+    });
 }
 
 /// Section 11.1 word by word.
