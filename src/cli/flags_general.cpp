@@ -46,7 +46,7 @@ FlagGroup local_flags() {
             {.names = {"--json"},
              .help = "print machine-readable JSON",
              .set = to_switch([](Options& o) -> bool& { return o.local.json; }),
-             .commands = kInspect | kTokenize},
+             .commands = kInspect | kPair | kTokenize},
             {.names = {"--json"},
              .value = "FILE",
              .help = "bench: write the report to FILE as JSON; - is standard output",

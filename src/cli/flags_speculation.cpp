@@ -13,7 +13,8 @@ using spec::SpecType;
 
 const std::vector<SpecType> kBuiltTypes{SpecType::kNone,        SpecType::kNgramSimple, SpecType::kNgramMapK,
                                         SpecType::kNgramMapK4v, SpecType::kNgramMod,    SpecType::kNgramCache,
-                                        SpecType::kNgramSuffix, SpecType::kDraftSimple};
+                                        SpecType::kNgramSuffix, SpecType::kDraftSimple, SpecType::kDraftEagle3,
+                                        SpecType::kDraftDflash, SpecType::kDraftDspark};
 
 /// Adds up over repeated flags; settle_speculation() in parser.cpp puts them in order. "none" in a list makes the list
 /// none, beside other lists it has no effect, as with llama-server.
@@ -120,11 +121,12 @@ FlagGroup speculation_flags() {
              .fallback = "0",
              .help = "a shorter draft is dropped; not above --spec-draft-n-max",
              .set = to_int([](Options& o) -> int32_t& { return o.engine.spec.n_min; }, 0, 1024)},
-            {.names = {"--draft-p-min", "--spec-draft-p-min"},
+            {.names = {"--draft-p-min", "--spec-draft-conf-min", "--spec-draft-p-min"},
              .env = "LLAMA_ARG_SPEC_DRAFT_P_MIN",
              .value = "P",
              .fallback = "0",
-             .help = "drafting stops before a token that the drafter finds less probable",
+             .help = "drafting stops before a token that the drafter finds less probable; draft-dspark: the confidence "
+                     "floor",
              .set = to_float([](Options& o) -> float& { return o.engine.spec.p_min; }, 0, 1)},
             {.names = {"--spec-draft-relaxed-top-n"},
              .env = "FORESAY_SPEC_DRAFT_RELAXED_TOP_N",
@@ -157,18 +159,24 @@ FlagGroup speculation_flags() {
                     check_int(-1, 1024)),
             ignored({"-tbd", "--threads-batch-draft", "--spec-draft-threads-batch"}, "", "N",
                     "threads of the drafter for prompts", kAsTarget, check_int(-1, 1024)),
-            ignored({"-ctkd", "--cache-type-k-draft", "--spec-draft-type-k"}, "LLAMA_ARG_SPEC_DRAFT_CACHE_TYPE_K",
-                    "TYPE", "type of the drafter's K cache", kAsTarget,
-                    [](Options&, std::string_view text) -> Status {
-                        FORESAY_TRY([[maybe_unused]] const DType type, parse_cache_type(text));
-                        return ok();
-                    }),
-            ignored({"-ctvd", "--cache-type-v-draft", "--spec-draft-type-v"}, "LLAMA_ARG_SPEC_DRAFT_CACHE_TYPE_V",
-                    "TYPE", "type of the drafter's V cache", kAsTarget,
-                    [](Options&, std::string_view text) -> Status {
-                        FORESAY_TRY([[maybe_unused]] const DType type, parse_cache_type(text));
-                        return ok();
-                    }),
+            {.names = {"-ctkd", "--cache-type-k-draft", "--spec-draft-type-k"},
+             .env = "LLAMA_ARG_SPEC_DRAFT_CACHE_TYPE_K",
+             .value = "TYPE",
+             .fallback = "f16",
+             .help = "type of the drafter's K cache: f32, f16 or q8_0",
+             .set = [](Options& o, std::string_view text) -> Status {
+                 FORESAY_TRY(o.engine.spec.draft_cache_type_k, parse_cache_type(text));
+                 return ok();
+             }},
+            {.names = {"-ctvd", "--cache-type-v-draft", "--spec-draft-type-v"},
+             .env = "LLAMA_ARG_SPEC_DRAFT_CACHE_TYPE_V",
+             .value = "TYPE",
+             .fallback = "f16",
+             .help = "type of the drafter's V cache: f32, f16 or q8_0",
+             .set = [](Options& o, std::string_view text) -> Status {
+                 FORESAY_TRY(o.engine.spec.draft_cache_type_v, parse_cache_type(text));
+                 return ok();
+             }},
             refused({"-hfd", "-hfrd", "--hf-repo-draft", "--spec-draft-hf"}, "LLAMA_ARG_SPEC_DRAFT_HF_REPO", "REPO",
                     "download a draft model",
                     "Foresay downloads no models: fetch the file and give it with --spec-draft-model"),

@@ -88,6 +88,7 @@ std::string short_usage() {
            "  serve      HTTP server, compatible with llama-server\n"
            "  run        one prompt, text on standard output, figures on standard error\n"
            "  inspect    what a GGUF file holds, and whether Foresay can use it\n"
+           "  pair       whether a drafter fits a target, and the flags to start with\n"
            "  tokenize   a text's tokens\n"
            "  bench      the cost curve t(n) of a model, prompt speed, load time, peak memory\n"
            "  help       help of a command: foresay help run\n"
@@ -100,6 +101,8 @@ std::string full_help(unsigned topic) {
     std::string out;
     if (topic == kAnyCommand) {
         out += short_usage();
+    } else if (topic == kPair) {
+        out += "Usage: foresay pair [FLAGS] TARGET [DRAFTER]\n";
     } else if (topic == kInspect) {
         out += "Usage: foresay inspect [FLAGS] FILE...\n";
     } else {

@@ -22,6 +22,8 @@ int dispatch(const CommandLine& line) {
             return run_command(line.options);
         case kInspect:
             return inspect_command(line.options);
+        case kPair:
+            return pair_command(line.options);
         case kTokenize:
             return tokenize_command(line.options);
         case kBench:

@@ -20,7 +20,8 @@ enum Command : unsigned {
     kBench = 4U,
     kInspect = 8U,
     kTokenize = 16U,
-    kAnyCommand = 31U,
+    kPair = 32U,
+    kAnyCommand = 63U,
     kEngineCommands = kServe | kRun | kBench,  ///< those that load a model to compute with it
 };
 
@@ -31,14 +32,14 @@ struct LocalOptions {
     bool escape = true;              ///< \n, \t, \\ and the like in the prompt are meant as characters
     bool compare_plain = false;      ///< run: the same without speculation too
     bool print_prompt = false;       ///< run: echo the prompt before the text
-    bool json = false;               ///< inspect, run: machine-readable
+    bool json = false;               ///< inspect, pair: machine-readable
     std::string json_file;           ///< bench: where the report goes as JSON; empty: nowhere
     std::string depths;              ///< bench: comma list of context depths
     std::string against;             ///< bench: a command to compare with
     bool ids_only = false;           ///< tokenize: ids on one line
     bool add_bos = true;             ///< tokenize: what the model asks for at the beginning of a text
     bool parse_special = true;       ///< tokenize: "<|im_end|>" in the text is the token
-    std::vector<std::string> files;  ///< inspect: the positional arguments
+    std::vector<std::string> files;  ///< inspect, pair: the positional arguments
 };
 
 struct Options {

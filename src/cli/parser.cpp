@@ -17,8 +17,8 @@ struct CommandName {
     std::string_view name;
 };
 
-constexpr CommandName kCommands[] = {
-    {kServe, "serve"}, {kRun, "run"}, {kBench, "bench"}, {kInspect, "inspect"}, {kTokenize, "tokenize"}};
+constexpr CommandName kCommands[] = {{kServe, "serve"},     {kRun, "run"},           {kBench, "bench"},
+                                     {kInspect, "inspect"}, {kTokenize, "tokenize"}, {kPair, "pair"}};
 
 /// One use of a flag. source: as the user wrote it, for messages.
 struct Use {
@@ -107,7 +107,7 @@ Status cut(std::span<const std::string> args, CommandLine* line, std::vector<Use
     for (size_t i = 0; i < args.size(); ++i) {
         const std::string& arg = args[i];
         if (arg.size() < 2 || arg[0] != '-') {
-            if (line->command != kInspect) {
+            if (line->command != kInspect && line->command != kPair) {
                 return error(
                     Code::kInvalidArgument,
                     fmt::format("error: invalid argument: {}\nA prompt is given with -p, a model with -m.", arg));
@@ -238,11 +238,6 @@ Status settle_speculation(CommandLine* line) {
     Options& options = line->options;
     engine::SpecOptions& spec = options.engine.spec;
     spec.types = spec::in_order(std::move(spec.types));
-    if (!options.spec_type_given && !spec.draft_model.empty()) {
-        // The peer loads the drafter and never drafts: nobody wants that.
-        spec.types.push_back(spec::SpecType::kDraftSimple);
-        line->notices.push_back({log::Level::kInfo, "a draft model is given: --spec-type is draft-simple"});
-    }
     const auto n_models = std::count_if(spec.types.begin(), spec.types.end(), spec::is_draft_model);
     if (n_models > 1) {
         return error(Code::kInvalidArgument,
@@ -250,12 +245,16 @@ Status settle_speculation(CommandLine* line) {
                                  "can't be combined",
                                  spec::join_names(spec.types)));
     }
-    if (n_models == 1 && spec.types.back() == spec::SpecType::kDraftSimple && spec.draft_model.empty()) {
+    if (n_models == 1 && spec.draft_model.empty() && spec.types.back() != spec::SpecType::kDraftMtp) {
         return error(Code::kInvalidArgument,
-                     "error while handling argument \"--spec-type\": draft-simple needs a draft model: give "
-                     "--spec-draft-model FILE");
+                     fmt::format("error while handling argument \"--spec-type\": {} needs a draft model: give "
+                                 "--spec-draft-model FILE",
+                                 spec::name_of(spec.types.back())));
     }
-    if (n_models == 0 && !spec.draft_model.empty()) {
+    if (!options.spec_type_given && !spec.draft_model.empty()) {
+        // The peer loads the drafter and never drafts: nobody wants that. What it is stands in its file.
+        line->notices.push_back({log::Level::kInfo, "a draft model is given: its file says which --spec-type it is"});
+    } else if (n_models == 0 && !spec.draft_model.empty()) {
         line->notices.push_back(
             {log::Level::kWarn, "the draft model is not used: --spec-type names no type that runs one"});
         spec.draft_model.clear();
@@ -272,7 +271,7 @@ Status settle_speculation(CommandLine* line) {
             fmt::format("error while handling argument \"--spec-draft-n-min\": {} is above --spec-draft-n-max ({})",
                         spec.n_min, spec.n_max));
     }
-    if (spec.types.empty() && spec.relaxed_top_n > 1) {
+    if (!spec.any() && spec.relaxed_top_n > 1) {
         line->notices.push_back({log::Level::kWarn, "--spec-draft-relaxed-top-n has no effect without speculation"});
     }
     return ok();
@@ -287,6 +286,13 @@ Status finish(CommandLine* line) {
         }
         if (options.local.files.empty()) {
             return error(Code::kInvalidArgument, "error: no file: foresay inspect FILE");
+        }
+        return ok();
+    }
+    if (line->command == kPair) {
+        const size_t n = options.local.files.size();
+        if (n == 0 || n > 2) {
+            return error(Code::kInvalidArgument, "error: give a target and its drafter: foresay pair TARGET [DRAFTER]");
         }
         return ok();
     }

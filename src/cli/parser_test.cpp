@@ -121,7 +121,8 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"-m x --ignore-eos=1", "--ignore-eos", "takes no value"}, Bad{"--port 1", "no model", "-m FILE"},
         Bad{"run -m x", "no prompt", "-p TEXT"},
         Bad{"run -m x -p y --port 1", "argument \"--port\"", "does not apply to 'foresay run'"},
-        Bad{"inspect", "no file"}, Bad{"-m x --api-key-file /nonexistent", "--api-key-file", "/nonexistent"},
+        Bad{"inspect", "no file"}, Bad{"pair", "TARGET"}, Bad{"pair a b c", "TARGET"},
+        Bad{"-m x --api-key-file /nonexistent", "--api-key-file", "/nonexistent"},
         Bad{"-m x --chat-template-file /nonexistent", "--chat-template-file", "cannot read"},
         Bad{"-m x --log-verbosity high", "--log-verbosity", "not a whole number"},
         Bad{"-m x --reasoning-budget 100", "--reasoning-budget", "not supported yet"}));
@@ -199,9 +200,10 @@ TEST(Parser, SeveralTypesAreTriedInAFixedOrder) {
     EXPECT_EQ(options_of("-m x -md y --spec-type draft-simple --spec-type ngram-simple").engine.spec.types, both);
 }
 
-TEST(Parser, ADraftModelAloneMeansDraftSimple) {
-    EXPECT_EQ(options_of("-m x -md y").engine.spec.types, Types{SpecType::kDraftSimple});
-    EXPECT_THAT(notices_of("-m x -md y"), HasSubstr("--spec-type is draft-simple"));
+TEST(Parser, ADraftModelAloneIsMeantToDraft) {
+    EXPECT_EQ(options_of("-m x -md y").engine.spec.types, Types{}) << "the engine asks the file";
+    EXPECT_EQ(options_of("-m x -md y").engine.spec.draft_model, "y");
+    EXPECT_THAT(notices_of("-m x -md y"), HasSubstr("its file says which --spec-type it is"));
     EXPECT_EQ(options_of("-m x -md y --spec-type none").engine.spec.types, Types{});
 }
 
@@ -224,6 +226,7 @@ TEST(Parser, ServeIsTheCommandWithoutAName) {
     EXPECT_EQ(parse("-m x --port 1")->command, kServe);
     EXPECT_EQ(parse("run -m x -p y")->command, kRun);
     EXPECT_EQ(parse("inspect x")->command, kInspect);
+    EXPECT_EQ(parse("pair x y")->options.local.files.size(), 2U);
     EXPECT_EQ(parse("tokenize -m x -p y")->command, kTokenize);
     EXPECT_EQ(parse("bench -m x")->command, kBench);
 }

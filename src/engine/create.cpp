@@ -1,5 +1,6 @@
 // Creating the engine: backend, model, drafter, the start-up line.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -8,6 +9,8 @@
 #include "base/log.h"
 #include "engine/engine_impl.h"
 #include "spec/drafters/draft_simple.h"
+#include "spec/drafters/make.h"
+#include "spec/pair.h"
 
 namespace foresay::engine {
 
@@ -118,8 +121,10 @@ Status EngineImpl::load() {
 Status EngineImpl::load_drafters() {
     SpecOptions& spec = options_.spec;
     if (spec.types.empty() && !spec.draft_model.empty()) {
-        spec.types.push_back(SpecType::kDraftSimple);  // a drafter that is named is meant to draft
-        log::info("--spec-draft-model without --spec-type: using draft-simple");
+        // A drafter that is named is meant to draft; its file says how.
+        FORESAY_TRY(const auto file, gguf::File::open(spec.draft_model));
+        spec.types.push_back(spec::spec_type_of(spec::detect_type(*file)).value_or(SpecType::kDraftSimple));
+        log::info("--spec-draft-model without --spec-type: using {}", spec::name_of(spec.types.back()));
     }
     spec.types = spec::in_order(std::move(spec.types));
     if (std::count_if(spec.types.begin(), spec.types.end(), spec::is_draft_model) > 1) {
@@ -132,6 +137,12 @@ Status EngineImpl::load_drafters() {
     for (const SpecType type : spec.types) {
         if (spec::is_draft_model(type)) {
             FORESAY_TRY(auto drafter, load_draft_model(type));
+            FORESAY_CHECK_OK(drafter->check_p_min(spec.p_min));
+            log::info("{}: {} KiB of weights and caches", drafter->name(), drafter->memory_bytes() / 1024);
+            if (spec.n_max > drafter->n_max_limit()) {
+                log::warn("{} drafts at most {} tokens: --spec-draft-n-max {} is cut to that", drafter->name(),
+                          drafter->n_max_limit(), spec.n_max);
+            }
             chain->add(std::move(drafter), spec.n_max);
         } else {
             FORESAY_TRY(auto drafter,
@@ -140,6 +151,7 @@ Status EngineImpl::load_drafters() {
         }
     }
     if (!chain->empty()) {
+        FORESAY_CHECK_OK(runner_->set_taps(chain->taps()));
         drafter_ = std::move(chain);
     }
     return ok();
@@ -147,12 +159,29 @@ Status EngineImpl::load_drafters() {
 
 Result<std::unique_ptr<spec::Drafter>> EngineImpl::load_draft_model(SpecType type) {
     const SpecOptions& spec = options_.spec;
-    if (type != SpecType::kDraftSimple) {
-        return error(Code::kUnsupported, fmt::format("{} is not supported yet", spec::name_of(type)), "--spec-type");
-    }
+    const std::string_view name = spec::name_of(type);
     if (spec.draft_model.empty()) {
-        return error(Code::kInvalidArgument, "draft-simple needs a draft model", "--spec-type",
+        return error(Code::kInvalidArgument, fmt::format("{} needs a draft model", name), "--spec-type",
                      "name one with --spec-draft-model FILE");
+    }
+    const auto in_file = [&](Error cause) {
+        return std::move(cause).context(fmt::format("--spec-draft-model {}", spec.draft_model));
+    };
+    {
+        auto file = gguf::File::open(spec.draft_model);
+        if (!file.has_value()) {
+            return in_file(std::move(file).error());
+        }
+        const spec::PairReport pair = spec::check_pair(runner_->model().file(), **file, name);
+        if (!pair.fits()) {
+            return error(Code::kInvalidArgument,
+                         fmt::format("the drafter doesn't fit the target: {}", fmt::join(pair.problems, "; ")),
+                         fmt::format("--spec-draft-model {}", spec.draft_model),
+                         "foresay pair TARGET DRAFTER says more");
+        }
+        for (const std::string& note : pair.notes) {
+            log::info("{}: {}", name, note);
+        }
     }
     model::LoadOptions load_options;
     if (options_.progress) {
@@ -160,15 +189,32 @@ Result<std::unique_ptr<spec::Drafter>> EngineImpl::load_draft_model(SpecType typ
     }
     auto model = model::Model::load(spec.draft_model, *backends_.front(), load_options);
     if (!model.has_value()) {
-        return std::move(model).error().context(fmt::format("--spec-draft-model {}", spec.draft_model));
+        return in_file(std::move(model).error());
     }
-    model::RunnerOptions runner_options;
-    runner_options.n_slots = options_.n_parallel;
-    runner_options.n_ctx_slot = runner_->kv().n_ctx_slot();
-    runner_options.label = fmt::format("draft-simple n_max={}", spec.n_max);
-    FORESAY_TRY(auto runner, model::Runner::create(std::move(*model), {backends_.front().get()}, runner_options));
-    FORESAY_TRY(auto drafter, spec::DraftSimple::create(std::move(runner), vocab_, options_.n_ubatch));
-    return std::unique_ptr<spec::Drafter>(std::move(drafter));
+    const std::string label = fmt::format("{} n_max={}", name, spec.n_max);
+    if (type == SpecType::kDraftSimple) {
+        model::RunnerOptions runner_options;
+        runner_options.n_slots = options_.n_parallel;
+        runner_options.n_ctx_slot = runner_->kv().n_ctx_slot();
+        runner_options.type_k = spec.draft_cache_type_k;
+        runner_options.type_v = spec.draft_cache_type_v;
+        runner_options.label = label;
+        FORESAY_TRY(auto runner, model::Runner::create(std::move(*model), {backends_.front().get()}, runner_options));
+        FORESAY_TRY(auto drafter, spec::DraftSimple::create(std::move(runner), vocab_, options_.n_ubatch));
+        return std::unique_ptr<spec::Drafter>(std::move(drafter));
+    }
+    spec::FeatureDrafterSetup setup;
+    setup.draft = std::move(*model);
+    setup.target = runner_->shared_model();
+    setup.backend = backends_.front().get();
+    setup.net.n_slots = options_.n_parallel;
+    setup.net.n_ctx_slot = runner_->kv().n_ctx_slot();
+    setup.net.type_k = spec.draft_cache_type_k;
+    setup.net.type_v = spec.draft_cache_type_v;
+    setup.net.label = label;
+    setup.n_ubatch = options_.n_ubatch;
+    setup.n_max = spec.n_max;
+    return spec::make_feature_drafter(name, setup);
 }
 
 void EngineImpl::describe() {

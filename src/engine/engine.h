@@ -26,13 +26,18 @@ using spec::SpecType;
 /// Speculation settings of the server; a request may lower or change them (SpecRequest).
 struct SpecOptions {
     std::vector<SpecType> types;  ///< several: a later one drafts where the earlier ones gave nothing (spec_type.h)
-    std::string draft_model;      ///< path; required by draft-simple
-    int32_t n_max = 3;            ///< of drafters with a model; n-gram types have their own
+    std::string draft_model;      ///< path; without a type in `types` that runs a model, its file says which
+    DType draft_cache_type_k = DType::kF16;
+    DType draft_cache_type_v = DType::kF16;
+    int32_t n_max = 3;  ///< of drafters with a model; n-gram types have their own
     int32_t n_min = 0;
     float p_min = 0.0F;
     int32_t relaxed_top_n = 0;  ///< 0 (and 1): strict
     bool probabilistic = true;  ///< draft with the target's noise at temperature > 0; false: greedy drafting
     spec::NgramOptions ngram;
+
+    /// Whether something was asked to draft.
+    bool any() const { return !types.empty() || !draft_model.empty(); }
 };
 
 struct SpecRequest {

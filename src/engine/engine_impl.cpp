@@ -68,6 +68,11 @@ Result<SpecInForce> EngineImpl::resolve_spec(const SpecRequest& request) const {
             return refuse(fmt::format("Value must be between 0 and 1, but got {}", *request.p_min),
                           "speculative.p_min");
         }
+        if (drafter_ != nullptr) {
+            if (const Status taken = drafter_->check_p_min(*request.p_min); !taken.has_value()) {
+                return refuse(taken.error().message, "speculative.p_min");
+            }
+        }
         spec.p_min = *request.p_min;
     }
     if (request.relaxed_top_n) {

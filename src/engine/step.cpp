@@ -84,6 +84,7 @@ Status EngineImpl::draft(std::vector<Block>& blocks) {
         request.slot = slot.id;
         request.tokens = slot.context;
         request.n_max = n_limit;
+        request.n_block = task.spec.n_max;
         request.n_min = task.spec.n_min;
         request.p_min = task.spec.p_min;
         request.sampling = draft_sampling(options_.spec, task, slot.n_decoded);

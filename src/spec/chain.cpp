@@ -91,6 +91,13 @@ int32_t Chain::reusable(int slot, int32_t n_common) const {
     return n_common;
 }
 
+Status Chain::check_p_min(float p_min) const {
+    for (const Link& link : links_) {
+        FORESAY_CHECK_OK(link.drafter->check_p_min(p_min));
+    }
+    return ok();
+}
+
 void Chain::set_probe(DraftProbe probe) {
     for (Link& link : links_) {
         link.drafter->set_probe(probe);

@@ -42,6 +42,7 @@ class Chain final : public Drafter {
     model::TapSpec taps() const override;
     Status observe(std::span<const model::Row> rows, const model::Runner& target) override;
     int32_t reusable(int slot, int32_t n_common) const override;
+    Status check_p_min(float p_min) const override;
     void set_probe(DraftProbe probe) override;
     void begin(int slot, std::span<const TokenId> prompt) override;
     /// `own` is ignored: the chain knows whose draft it was.

@@ -34,10 +34,11 @@ struct DraftSampling {
 struct DraftRequest {
     int slot = 0;
     std::span<const TokenId>
-        tokens;          ///< the whole context: prompt and emitted text, the last one not yet in the target's cache
-    int32_t n_max = 0;   ///< at most so many tokens; 0: don't draft
-    int32_t n_min = 0;   ///< a shorter draft is dropped
-    float p_min = 0.0F;  ///< stop before the first token whose top probability is below this
+        tokens;           ///< the whole context: prompt and emitted text, the last one not yet in the target's cache
+    int32_t n_max = 0;    ///< at most so many tokens; 0: don't draft
+    int32_t n_block = 0;  ///< n_max before the room that is left cut it; block drafters keep to it. 0: n_max
+    int32_t n_min = 0;    ///< a shorter draft is dropped
+    float p_min = 0.0F;   ///< stop before the first token whose top probability is below this
     DraftSampling sampling;
 };
 
@@ -96,6 +97,12 @@ class Drafter {
 
     /// Most tokens it drafts in one go, whatever is asked (the length of a trained block); INT32_MAX: no limit.
     virtual int32_t n_max_limit() const { return INT32_MAX; }
+
+    /// Refuses a p_min that it can't honour. Errors: invalid_argument.
+    virtual Status check_p_min(float p_min) const {
+        (void)p_min;
+        return ok();
+    }
 
     /// For tests; empty: none.
     virtual void set_probe(DraftProbe probe) { (void)probe; }

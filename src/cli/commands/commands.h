@@ -11,6 +11,7 @@ namespace foresay::cli {
 int serve_command(const Options& options);
 int run_command(const Options& options);
 int inspect_command(const Options& options);
+int pair_command(const Options& options);
 int tokenize_command(const Options& options);
 int bench_command(const Options& options);
 

@@ -104,7 +104,7 @@ Status run(const Options& options) {
     std::fflush(stdout);
 
     std::optional<Plain> plain;
-    if (options.local.compare_plain && !options.engine.spec.types.empty()) {
+    if (options.local.compare_plain && options.engine.spec.any()) {
         if (options.log.level <= log::Level::kInfo) {
             std::fprintf(stderr, "the same without speculation ...\n");
         }

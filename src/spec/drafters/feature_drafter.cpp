@@ -42,7 +42,8 @@ FeatureDrafter::FeatureDrafter(std::unique_ptr<Net> net, size_t row_width, const
       logs_(static_cast<size_t>(setup.net.n_slots), FeatureLog(row_width)),
       target_vocab_(setup.target->vocab()),
       n_vocab_target_(setup.target->hparams().n_vocab),
-      n_ubatch_(std::max(1, setup.n_ubatch)) {}
+      n_ubatch_(std::max(1, setup.n_ubatch)),
+      n_max_(setup.n_max) {}
 
 void FeatureDrafter::copy_row(const model::Runner& target, size_t i_row, std::span<float> row) const {
     const auto width = static_cast<size_t>(target.model().hparams().n_embd);
@@ -95,18 +96,20 @@ Status FeatureDrafter::propose(std::span<const DraftRequest> requests, std::vect
     for (size_t i = 0; i < requests.size(); ++i) {
         const DraftRequest& request = requests[i];
         FeatureLog& log = log_of(request.slot);
-        const int32_t n_max = std::min(request.n_max, n_max_limit());
-        if (n_max <= 0 || !log.leads_to(request.tokens)) {
+        if (request.n_max <= 0 || !log.leads_to(request.tokens)) {
             continue;
         }
         const int32_t cell = static_cast<int32_t>(request.tokens.size()) - 1 - log.base();
+        const int32_t room = net_->has_cache() ? net_->kv().n_ctx_slot() - 1 - cell : INT32_MAX;
+        const int32_t n_block = std::min({std::max(request.n_block, request.n_max), n_max_limit(), n_max_, room});
+        const int32_t n_max = std::min(request.n_max, n_block);
+        if (n_max <= 0) {
+            continue;
+        }
         if (catches_up() && log.n_stored() >= cell) {
             continue;  // the row it starts from is gone; the target's next pass brings another
         }
-        if (net_->has_cache() && cell + n_max >= net_->kv().n_ctx_slot()) {
-            continue;
-        }
-        active.push_back({&request, &drafts[i], &log, n_max, cell});
+        active.push_back({&request, &drafts[i], &log, n_max, n_block, cell});
         n_pending += cell - log.n_stored();
     }
     if (active.empty()) {
@@ -136,7 +139,8 @@ Status FeatureDrafter::propose(std::span<const DraftRequest> requests, std::vect
         return forget(std::move(drafted));
     }
     for (const Active& a : active) {
-        if (static_cast<int32_t>(a.draft->tokens.size()) < a.request->n_min) {
+        // A block's length bounds n_min as it does n_max: else nothing would ever be drafted.
+        if (static_cast<int32_t>(a.draft->tokens.size()) < std::min(a.request->n_min, n_max_limit())) {
             a.draft->tokens.clear();
         }
     }

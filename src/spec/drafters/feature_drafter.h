@@ -18,7 +18,8 @@ struct FeatureDrafterSetup {
     std::shared_ptr<const model::Model> target;
     backend::Backend* backend = nullptr;
     NetOptions net;
-    int32_t n_ubatch = 512;  ///< most rows of one pass while catching up
+    int32_t n_ubatch = 512;     ///< most rows of one pass while catching up
+    int32_t n_max = INT32_MAX;  ///< the server's: no block is longer, whatever a request asks
 };
 
 /// Target ids of the rows of a reduced head, or empty when there is no d2t. Errors: bad_file for ids outside the
@@ -46,7 +47,8 @@ class FeatureDrafter : public Drafter {
         Draft* draft = nullptr;
         FeatureLog* log = nullptr;
         int32_t n_max = 0;
-        int32_t cell = 0;  ///< of the last token: positions before it are in the log
+        int32_t n_block = 0;  ///< at least n_max: what a block drafter predicts in its pass
+        int32_t cell = 0;     ///< of the last token: positions before it are in the log
 
         int slot() const { return request->slot; }
 
@@ -104,6 +106,7 @@ class FeatureDrafter : public Drafter {
     std::shared_ptr<const vocab::Vocab> target_vocab_;
     int32_t n_vocab_target_ = 0;
     int32_t n_ubatch_ = 512;
+    int32_t n_max_ = INT32_MAX;
     DraftProbe probe_;
 };
 

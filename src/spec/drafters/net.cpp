@@ -23,19 +23,18 @@ const model::Hparams& NetGraph::hparams() const {
     return net_.draft().hparams();
 }
 
-TensorId NetGraph::leaf(const model::Model& model, const std::string& prefix, const std::string& name) {
-    const std::string key = prefix + name;
+TensorId NetGraph::leaf(const graph::Storage* storage, const std::string& key) {
     if (const auto found = leafs_.find(key); found != leafs_.end()) {
         return found->second;
     }
-    const graph::Storage* storage = model.weight(name);
     const TensorId id = storage == nullptr ? kNoTensor : builder_.weight(key, storage->dtype, storage->ne, storage);
     leafs_.emplace(key, id);
     return id;
 }
 
 TensorId NetGraph::weight(const std::string& name) {
-    return leaf(net_.draft(), "", name);
+    const graph::Storage* added = net_.added_weight(name);
+    return leaf(added != nullptr ? added : net_.draft().weight(name), name);
 }
 
 TensorId NetGraph::weight(int layer, const std::string& name) {
@@ -43,7 +42,7 @@ TensorId NetGraph::weight(int layer, const std::string& name) {
 }
 
 TensorId NetGraph::target_weight(const std::string& name) {
-    return leaf(net_.target(), "target.", name);
+    return leaf(net_.target().weight(name), "target." + name);
 }
 
 TensorId NetGraph::ints(const char* name, int64_t n) {
@@ -54,6 +53,16 @@ TensorId NetGraph::ints(const char* name, int64_t n) {
 TensorId NetGraph::floats(const char* name, int64_t width, int64_t n) {
     io_.inputs.push_back(builder_.input(name, DType::kF32, {width, n, 1, 1}));
     return io_.inputs.back();
+}
+
+TensorId NetGraph::ramp(const char* name, int64_t n, int32_t first, int32_t stride, int32_t repeat) {
+    const TensorId id = builder_.input(name, DType::kI32, {n, 1, 1, 1});
+    io_.ramps.push_back({id, first, stride, repeat});
+    return id;
+}
+
+float NetGraph::scalar(const std::string& name, float fallback) const {
+    return scalar_or(net_.draft(), name, fallback);
 }
 
 void NetGraph::output(TensorId x) {
@@ -121,12 +130,12 @@ TensorId NetGraph::concat(TensorId a, TensorId b) {
     const auto& ne = builder_.tensor(a).ne;
     const int64_t width = ne[0];
     const int64_t n = ne[1];
-    if (io_.repeat_ids == kNoTensor) {
-        io_.repeat_ids = builder_.input("concat_repeat", DType::kI32, {2 * n, 1, 1, 1});
-        io_.odd_ids = builder_.input("concat_odd", DType::kI32, {n, 1, 1, 1});
+    if (concat_repeat_ == kNoTensor) {
+        concat_repeat_ = ramp("concat_repeat", 2 * n, 0, 1, 2);
+        concat_odd_ = ramp("concat_odd", n, 1, 2);
     }
-    const TensorId pairs = builder_.get_rows(a, io_.repeat_ids);
-    return builder_.reshape(builder_.set_rows(pairs, b, io_.odd_ids), {2 * width, n, 1, 1});
+    const TensorId pairs = builder_.get_rows(a, concat_repeat_);
+    return builder_.reshape(builder_.set_rows(pairs, b, concat_odd_), {2 * width, n, 1, 1});
 }
 
 TensorId NetGraph::head(TensorId x, bool own_table) {
@@ -168,6 +177,7 @@ Result<std::unique_ptr<Net>> Net::create(std::shared_ptr<const model::Model> dra
                                          std::shared_ptr<const model::Model> target, backend::Backend& backend,
                                          std::vector<memory::KvLayer> layers, const NetOptions& options) {
     std::unique_ptr<Net> net(new Net);
+    net->backend_ = &backend;
     if (!layers.empty()) {
         auto kv = memory::KvCache::create(backend, std::move(layers), options.n_slots, options.n_ctx_slot,
                                           options.type_k, options.type_v);
@@ -207,18 +217,30 @@ Result<NetPass> Net::pass(uint64_t key, const Build& build) {
 }
 
 Status Net::run(NetPass& pass) {
-    if (pass.io_->repeat_ids != kNoTensor) {
-        const auto fill = [&](TensorId id, auto value_at) {
-            const auto raw = pass.plan_->input(id);
-            auto* values = reinterpret_cast<int32_t*>(raw.data());
-            for (size_t i = 0; i < raw.size() / sizeof(int32_t); ++i) {
-                values[i] = static_cast<int32_t>(value_at(i));
-            }
-        };
-        fill(pass.io_->repeat_ids, [](size_t i) { return i / 2; });
-        fill(pass.io_->odd_ids, [](size_t i) { return 2 * i + 1; });
+    for (const NetIo::Ramp& ramp : pass.io_->ramps) {
+        const auto raw = pass.plan_->input(ramp.id);
+        auto* values = reinterpret_cast<int32_t*>(raw.data());
+        for (size_t i = 0; i < raw.size() / sizeof(int32_t); ++i) {
+            values[i] = ramp.first + ramp.stride * (static_cast<int32_t>(i) / ramp.repeat);
+        }
     }
     return scheduler_->execute(*pass.plan_);
+}
+
+Status Net::add_weight(const std::string& name, std::array<int64_t, 4> ne, std::span<const float> values,
+                       bool used_by_mul_mat) {
+    backend::WeightRequest request;
+    request.name = name;
+    request.ne = ne;
+    request.bytes = std::as_bytes(values);
+    request.used_by_mul_mat = used_by_mul_mat;
+    FORESAY_TRY(added_[name], backend_->load_weight(request));
+    return ok();
+}
+
+const graph::Storage* Net::added_weight(const std::string& name) const {
+    const auto found = added_.find(name);
+    return found == added_.end() ? nullptr : found->second.get();
 }
 
 void Net::shift(int slot, int32_t n, int32_t keep, int32_t discard) {

@@ -33,8 +33,16 @@ struct NetOptions {
 struct NetIo {
     std::vector<TensorId> inputs;
     std::vector<TensorId> outputs;
-    TensorId repeat_ids = kNoTensor;  ///< of concat(): 0 0 1 1 2 2 ...
-    TensorId odd_ids = kNoTensor;     ///< of concat(): 1 3 5 ...
+
+    /// Inputs that the net fills itself: element i is first + stride * (i / repeat).
+    struct Ramp {
+        TensorId id = kNoTensor;
+        int32_t first = 0;
+        int32_t stride = 1;
+        int32_t repeat = 1;
+    };
+
+    std::vector<Ramp> ramps;
 };
 
 class Net;
@@ -59,10 +67,14 @@ class NetGraph {
 
     TensorId ints(const char* name, int64_t n);                   ///< the next input: I32 [n]
     TensorId floats(const char* name, int64_t width, int64_t n);  ///< the next input: F32 [width, n]
-    void output(TensorId x);                                      ///< the next output
+    /// An input that fills itself: I32 [n], element i is first + stride * (i / repeat).
+    TensorId ramp(const char* name, int64_t n, int32_t first, int32_t stride, int32_t repeat = 1);
+    void output(TensorId x);  ///< the next output
 
     TensorId norm(TensorId x, const std::string& weight_name);
     TensorId norm(int layer, const std::string& name, TensorId x);
+    /// The single value of a tensor of the drafter's file.
+    float scalar(const std::string& name, float fallback) const;
     /// name.weight x, times name.scale and plus name.bias where the file has them.
     TensorId linear(const std::string& name, TensorId x);
     TensorId linear(int layer, const std::string& name, TensorId x);
@@ -89,7 +101,9 @@ class NetGraph {
     std::unordered_map<std::string, TensorId> leafs_;
     NetIo io_;
 
-    TensorId leaf(const model::Model& model, const std::string& prefix, const std::string& name);
+    TensorId leaf(const graph::Storage* storage, const std::string& key);
+    TensorId concat_repeat_ = kNoTensor;
+    TensorId concat_odd_ = kNoTensor;
 };
 
 /// A pass that is ready to be filled and run; valid until the net's next plan().
@@ -119,6 +133,11 @@ class Net {
     Result<NetPass> pass(uint64_t key, const Build& build);
     Status run(NetPass& pass);
 
+    /// A weight that the file doesn't hold in this form; found by NetGraph::weight() before the file's.
+    Status add_weight(const std::string& name, std::array<int64_t, 4> ne, std::span<const float> values,
+                      bool used_by_mul_mat);
+    const graph::Storage* added_weight(const std::string& name) const;
+
     const model::Model& draft() const { return *draft_; }
 
     const model::Model& target() const { return *target_; }
@@ -144,6 +163,8 @@ class Net {
     std::unique_ptr<memory::KvCache> kv_;
     std::unique_ptr<sched::Scheduler> scheduler_;
     std::unordered_map<uint64_t, NetIo> io_;
+    std::unordered_map<std::string, std::unique_ptr<graph::Storage>> added_;
+    backend::Backend* backend_ = nullptr;
     std::vector<float> rope_factors_;
 };
 
