@@ -129,7 +129,7 @@ TEST(Help, ListsEveryFlagWithDefaultVariableAndMark) {
         }
     }
     EXPECT_THAT(flag_help(*find_flag("-ngl").flag), HasSubstr("[no effect: no GPU backend is built in]"));
-    EXPECT_THAT(flag_help(*find_flag("--grammar").flag), HasSubstr("[not supported yet]"));
+    EXPECT_THAT(flag_help(*find_flag("--lora").flag), HasSubstr("[not supported yet]"));
     EXPECT_THAT(flag_help(*find_flag("-c").flag),
                 testing::AllOf(HasSubstr("default: 4096"), HasSubstr("LLAMA_ARG_CTX_SIZE")));
 }

@@ -99,6 +99,7 @@ Status EngineImpl::load() {
     }
     FORESAY_TRY(auto model, model::Model::load(options_.model, *backends_.front(), load_options));
     vocab_ = model->vocab();
+    grammars_ = std::make_unique<grammar::Library>(vocab_);
 
     const int32_t n_ctx = options_.n_ctx == 0 ? model->hparams().n_ctx_train : options_.n_ctx;
     // Rounded up to 256 cells, as llama-server does, so that small contexts behave alike.

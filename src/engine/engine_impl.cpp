@@ -106,7 +106,7 @@ Result<int64_t> EngineImpl::submit(Request request, std::shared_ptr<Sink> sink) 
     }
     Task task;
     FORESAY_TRY(task.spec, resolve_spec(request.spec));
-    FORESAY_TRY(task.sampler, sampling::Sampler::create(request.sampling, vocab_));
+    FORESAY_TRY(task.sampler, sampling::Sampler::create(request.sampling, vocab_, grammars_.get()));
     task.request = std::move(request);
     task.sink = std::move(sink);
     int64_t id = 0;

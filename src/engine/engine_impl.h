@@ -11,6 +11,7 @@
 #include "backend/backend.h"
 #include "engine/engine.h"
 #include "engine/slot.h"
+#include "grammar/grammar.h"
 #include "model/runner.h"
 #include "spec/chain.h"
 #include "spec/verifier.h"
@@ -72,6 +73,7 @@ class EngineImpl : public Engine {
     EngineOptions options_;
     ModelInfo info_;
     std::shared_ptr<const vocab::Vocab> vocab_;
+    std::unique_ptr<grammar::Library> grammars_;
     std::vector<std::unique_ptr<backend::Backend>> backends_;
     std::unique_ptr<model::Runner> runner_;
     std::unique_ptr<spec::Chain> drafter_;  ///< null: no speculation

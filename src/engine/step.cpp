@@ -317,6 +317,11 @@ void EngineImpl::verify(Block& block, std::span<const std::span<const float>> ro
             return;
         }
     }
+    if (!task.sampler->status().has_value()) {
+        const Error cause = task.sampler->status().error();  // a copy: fail() ends the task
+        fail(slot, cause);
+        return;
+    }
     publish(slot);
 }
 

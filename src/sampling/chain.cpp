@@ -6,6 +6,8 @@
 #include <random>
 
 #include "base/assert.h"
+#include "grammar/grammar.h"
+#include "sampling/constraint.h"
 #include "sampling/math.h"
 #include "sampling/steps.h"
 
@@ -25,11 +27,16 @@ struct Sampler::Impl {
     std::vector<Edit> bias;  ///< ascending by id
     std::vector<Link> chain;
     Row row;
+    std::unique_ptr<Constraint> constraint;  ///< null: no grammar
+    std::vector<float> legal_logits;         ///< of the second pass under a grammar
+    Status status = ok();
     bool has_draw = false;  ///< row holds the candidates of a draw that accept() hasn't seen yet
 
     std::unique_ptr<Step> make_step(std::string_view name) const;
     void build_bias();
     void build_chain();
+    TokenId draw_from(std::span<const float> logits, DrawKey key);
+    TokenId draw_legal(std::span<const float> logits, DrawKey key);
     TokenId select(DrawKey key);
 };
 
@@ -168,7 +175,8 @@ Sampler::Sampler(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Sampler::~Sampler() = default;
 
-Result<std::unique_ptr<Sampler>> Sampler::create(const Params& params, std::shared_ptr<const vocab::Vocab> vocab) {
+Result<std::unique_ptr<Sampler>> Sampler::create(const Params& params, std::shared_ptr<const vocab::Vocab> vocab,
+                                                 grammar::Library* grammars) {
     FORESAY_ASSERT(vocab != nullptr);
     FORESAY_TRY(Params checked, checked_params(params));
     auto impl = std::make_unique<Impl>();
@@ -177,16 +185,15 @@ Result<std::unique_ptr<Sampler>> Sampler::create(const Params& params, std::shar
     impl->seed = params.seed == kRandomSeed ? static_cast<uint32_t>(std::random_device()()) : params.seed;
     impl->build_bias();
     impl->build_chain();
+    FORESAY_TRY(impl->constraint, Constraint::create(impl->params, impl->vocab, grammars));
     return std::make_unique<Sampler>(std::move(impl));
 }
 
-Draw Sampler::draw(std::span<const float> logits, int64_t position) {
-    FORESAY_ASSERT(!logits.empty());
-    const DrawKey key{impl_->seed, position};
-    Row& row = impl_->row;
+/// Runs bias and chain and selects.
+TokenId Sampler::Impl::draw_from(std::span<const float> logits, DrawKey key) {
     row.start(logits);
-    row.edit(impl_->bias);
-    for (const Impl::Link& link : impl_->chain) {
+    row.edit(bias);
+    for (const Link& link : chain) {
         if (link.step != nullptr) {
             link.step->apply(row, key);
         }
@@ -195,14 +202,72 @@ Draw Sampler::draw(std::span<const float> logits, int64_t position) {
         // Everything is banned. A token must come out all the same; the model's own choice is the least surprising.
         row.assign(first_largest(logits), 0.0F);
     }
+    return select(key);
+}
+
+/// The second pass under a grammar: forbidden tokens are banned before the chain, so that truncation keeps the best
+/// legal ones. The noise is the same, for it is keyed by position and token (sampling.md 11.1).
+TokenId Sampler::Impl::draw_legal(std::span<const float> logits, DrawKey key) {
+    legal_logits.assign(logits.begin(), logits.end());
+    Constraint::Legal legal = constraint->keep_legal(legal_logits, [this](TokenId id) {
+        const auto it =
+            std::lower_bound(bias.begin(), bias.end(), id, [](const Edit& e, TokenId x) { return e.id < x; });
+        return it != bias.end() && it->id == id && it->offset == std::numeric_limits<float>::infinity();
+    });
+    status = std::move(legal.status);
+    if (legal.only_end != vocab::kNoToken) {
+        row.start(logits);
+        row.assign(legal.only_end, 0.0F);
+        return select(key);
+    }
+    return draw_from(status.has_value() ? std::span<const float>(legal_logits) : logits, key);
+}
+
+Draw Sampler::draw(std::span<const float> logits, int64_t position) {
+    FORESAY_ASSERT(!logits.empty());
+    const DrawKey key{impl_->seed, position};
+    Row& row = impl_->row;
     Draw draw;
-    draw.id = impl_->select(key);
+    draw.id = impl_->draw_from(logits, key);
+    if (impl_->constraint != nullptr && !impl_->constraint->allows(draw.id)) {
+        draw.id = impl_->draw_legal(logits, key);
+    }
     row.finish_ranks();
     draw.candidates = row.items();
     draw.sorted = std::is_sorted(draw.candidates.begin(), draw.candidates.end(),
                                  [](const Candidate& a, const Candidate& b) { return a.p_rank > b.p_rank; });
     impl_->has_draw = true;
     return draw;
+}
+
+const Status& Sampler::status() const {
+    return impl_->status;
+}
+
+bool Sampler::has_grammar() const {
+    return impl_->constraint != nullptr;
+}
+
+void Sampler::drop_forbidden(Draw* draw) {
+    FORESAY_ASSERT(impl_->has_draw);
+    if (impl_->constraint == nullptr) {
+        return;
+    }
+    Row& row = impl_->row;
+    constexpr size_t kMany = 256;  // from here on one mask costs less than asking for each
+    const auto mask = row.items().size() > kMany ? impl_->constraint->mask() : nullptr;
+    row.filter([&](const Candidate& c) { return mask != nullptr ? mask->has(c.id) : impl_->constraint->allows(c.id); });
+    double sum = 0.0;
+    double sum_rank = 0.0;
+    for (const Candidate& c : row.items()) {
+        sum += static_cast<double>(c.p);
+        sum_rank += static_cast<double>(c.p_rank);
+    }
+    for (Candidate& c : row.items()) {
+        c.p = sum > 0.0 ? static_cast<float>(static_cast<double>(c.p) / sum) : c.p;
+        c.p_rank = sum_rank > 0.0 ? static_cast<float>(static_cast<double>(c.p_rank) / sum_rank) : c.p_rank;
+    }
+    draw->candidates = row.items();
 }
 
 void Sampler::accept(TokenId id, bool generated) {
@@ -216,10 +281,17 @@ void Sampler::accept(TokenId id, bool generated) {
             link.step->accept(id, drawn_from);
         }
     }
+    if (generated && impl_->constraint != nullptr) {
+        impl_->constraint->accept(id);
+    }
 }
 
 void Sampler::reset() {
     impl_->has_draw = false;
+    impl_->status = ok();
+    if (impl_->constraint != nullptr) {
+        impl_->constraint->reset();
+    }
     for (const Impl::Link& link : impl_->chain) {
         if (link.step != nullptr) {
             link.step->reset();

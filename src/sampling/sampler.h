@@ -12,7 +12,12 @@
 #include <vector>
 
 #include "base/result.h"
+#include "grammar/trigger.h"
 #include "vocab/vocab.h"
+
+namespace foresay::grammar {
+class Library;
+}
 
 namespace foresay::sampling {
 
@@ -52,6 +57,9 @@ struct Params {
                                       "top_p",     "min_p", "xtc",         "temperature"};
     std::vector<std::pair<TokenId, float>> logit_bias;  ///< -infinity bans
     bool ignore_eos = false;                            ///< bans every end-of-generation token
+    std::string grammar;                                ///< GBNF; empty: none
+    bool grammar_lazy = false;                          ///< sleeps until one of grammar_triggers is met
+    std::vector<grammar::Trigger> grammar_triggers;
 };
 
 /// "top_k", "top-k", "topk", "k" ... to the canonical name; empty when unknown.
@@ -79,14 +87,25 @@ float gumbel_noise(uint32_t seed, int64_t position, TokenId token);
 
 class Sampler {
   public:
-    /// Errors: invalid_argument naming the field (penalty_repeat not above 0, unknown sampler name, ...).
-    static Result<std::unique_ptr<Sampler>> create(const Params& params, std::shared_ptr<const vocab::Vocab> vocab);
+    /// Errors: invalid_argument naming the field (penalty_repeat not above 0, unknown sampler name, bad grammar, ...).
+    /// grammars: where compiled grammars are kept (of the same vocabulary); null: compiled for this sampler alone.
+    static Result<std::unique_ptr<Sampler>> create(const Params& params, std::shared_ptr<const vocab::Vocab> vocab,
+                                                   grammar::Library* grammars = nullptr);
     ~Sampler();
 
     /// Draws from one row. logits [n_vocab], not changed. position: index of the token in the response (noise key).
     /// The draw changes no state that accept() doesn't: drawing twice gives the same token.
     /// Cost: O(n_vocab) selection, no sort of the vocabulary, no allocation after the first draws.
+    /// Under a grammar: when the token drawn is forbidden, the row is drawn from again with all forbidden tokens banned
+    /// first, under the same noise. Look at status() afterwards.
     Draw draw(std::span<const float> logits, int64_t position);
+    /// Whether a token can be drawn: an error when the grammar has come to a dead end for this vocabulary, when the
+    /// request bans every token that it allows, and when it costs too much. The last draw is then meaningless.
+    const Status& status() const;
+    bool has_grammar() const;
+    /// Removes the candidates that the grammar forbids and normalises the rest: for rules that pick a candidate other
+    /// than the one drawn.
+    void drop_forbidden(Draw* draw);
     /// Tells the chain that the token is now part of the text. generated: false for prompt tokens (penalties and DRY
     /// see them).
     void accept(TokenId id, bool generated);

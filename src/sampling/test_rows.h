@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "sampling/fake_vocab.h"
 #include "sampling/sampler.h"
+#include "vocab/fake_vocab.h"
 
 namespace foresay::sampling {
 

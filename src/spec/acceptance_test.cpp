@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-#include "sampling/fake_vocab.h"
+#include "vocab/fake_vocab.h"
 
 namespace foresay::spec {
 namespace {

@@ -15,10 +15,16 @@ void verify(sampling::Sampler& sampler, const vocab::Vocab& vocab, std::span<con
     result.n_accepted = 0;
     result.n_relaxed = 0;
     for (size_t i = 0; i < rows.size(); ++i) {
-        const sampling::Draw draw = sampler.draw(rows[i], position + static_cast<int64_t>(i));
+        sampling::Draw draw = sampler.draw(rows[i], position + static_cast<int64_t>(i));
+        if (!sampler.status().has_value()) {
+            return;  // a grammar at a dead end: the draw is no token of the text
+        }
         Emitted emitted{draw.id, false, {}};
         bool stands = false;
         if (i < draft.size()) {
+            if (relaxed) {
+                sampler.drop_forbidden(&draw);  // ranks count legal tokens, and no other may stand (sampling.md 13)
+            }
             const Decision decision = relaxed ? decide_relaxed_top_n(draw, draft[i], options.relaxed_top_n, vocab)
                                               : decide_strict(draw, draft[i]);
             stands = decision.verdict != Verdict::kReject;

@@ -26,7 +26,7 @@ struct VerifyOptions {
 };
 
 struct VerifyResult {
-    std::vector<Emitted> tokens;  ///< 1 .. draft + 1 of them
+    std::vector<Emitted> tokens;  ///< 1 .. draft + 1 of them; fewer when the sampler failed
     int32_t n_accepted = 0;       ///< drafted tokens that stand
     int32_t n_relaxed = 0;        ///< of these by the relaxed rule
 };
@@ -37,7 +37,8 @@ using OnEmitted =
 
 /// rows[i]: the target's logits [n_vocab] after the last text token and draft[0..i); rows.size() = draft.size() + 1.
 /// position: response index of the first token drawn. An empty draft is plain decoding: the same path, so both give the
-/// same draw. After an end-of-generation token nothing more is drawn.
+/// same draw. After an end-of-generation token nothing more is drawn, nor when sampler.status() is an error: the tokens
+/// before it stand, and the caller ends the text with that error.
 void verify(sampling::Sampler& sampler, const vocab::Vocab& vocab, std::span<const std::span<const float>> rows,
             std::span<const vocab::TokenId> draft, int64_t position, const VerifyOptions& options,
             const OnEmitted& on_emitted, VerifyResult& result);

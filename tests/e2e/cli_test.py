@@ -21,7 +21,8 @@ def test_version_and_help_go_to_standard_output(foresay):
     (["--bogus"], "invalid argument: --bogus"),
     (["-m", "x", "--spec-draft-nmax", "3"], "Did you mean --spec-draft-n-max?"),
     (["-m", "x", "-c", "many"], 'error while handling argument "-c"'),
-    (["-m", "x", "--grammar", "root ::= x"], "not supported yet"),
+    (["-m", "x", "--grammar", "root ::= x"], "line 1, column 10: rule 'x' is not defined"),
+    (["-m", "x", "-j", '{"type":"strin"}'], "unknown type 'strin'"),
     (["-m", "x", "--draft-maxx", "3"], "Did you mean --draft-max?"),
     (["runn"], "Did you mean run?"),
 ])

@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "base/assert.h"
-#include "sampling/fake_vocab.h"
 #include "sampling/sampler.h"
+#include "vocab/fake_vocab.h"
 
 namespace {
 

@@ -22,6 +22,19 @@ Json format_bias(const sampling::Params& params, const vocab::Vocab& vocab) {
     return list;
 }
 
+/// As the request spells them.
+Json format_triggers(const std::vector<grammar::Trigger>& triggers) {
+    Json list = Json::array();
+    for (const grammar::Trigger& trigger : triggers) {
+        if (trigger.kind == grammar::Trigger::Kind::kToken) {
+            list.push_back({{"type", 0}, {"value", trigger.value}, {"token", trigger.token}});
+        } else {
+            list.push_back({{"type", 1}, {"value", trigger.value}});
+        }
+    }
+    return list;
+}
+
 void add_sampling(const sampling::Params& p, Json* out) {
     Json& j = *out;
     j["temperature"] = p.temperature;
@@ -95,9 +108,9 @@ Json format_settings(const engine::Request& request, const ReplyOptions& reply, 
     j["n_probs"] = request.n_probs;
     j["min_keep"] = p.min_keep;
     if (full) {
-        j["grammar"] = "";
-        j["grammar_lazy"] = false;
-        j["grammar_triggers"] = Json::array();
+        j["grammar"] = p.grammar;
+        j["grammar_lazy"] = p.grammar_lazy;
+        j["grammar_triggers"] = format_triggers(p.grammar_triggers);
         j["preserved_tokens"] = Json::array();
     }
     j["chat_format"] = "Content-only";

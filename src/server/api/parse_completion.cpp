@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "server/api/fields.h"
+#include "server/api/parse_grammar.h"
 #include "server/api/parse_prompt.h"
 
 namespace foresay::server {
@@ -297,18 +298,6 @@ void refuse_unsupported(Fields& fields, int32_t n_slots) {
     if (n_indent > 0) {
         fields.fail(not_yet("n_indent"));
     }
-    std::string grammar;
-    fields.text({"grammar"}, &grammar);
-    if (!grammar.empty()) {
-        fields.fail(not_yet("grammar"));
-    }
-    if (fields.has("json_schema")) {
-        fields.fail(not_yet("json_schema"));
-    }
-    if (const JsonIn* format = fields.find({"response_format"}, &spelt);
-        format != nullptr && !(format->is_object() && format->value("type", JsonIn("text")) == "text")) {
-        fields.fail(not_yet(spelt));
-    }
     if (const JsonIn* lora = fields.find({"lora"}, &spelt); lora != nullptr) {
         if (!lora->is_array()) {
             fields.fail(spelt, fmt::format("type must be array, but is {}", lora->type_name()));
@@ -380,6 +369,7 @@ Result<CompletionRequest> parse_completion(std::string_view body, const ParseCon
     parse_limits(fields, context, &request);
     parse_stop(fields, &request);
     parse_sampling(fields, *context.vocab, &request.sampling);
+    parse_grammar(fields, body, GrammarRule::kGrammarWins, &request.sampling);
     parse_spec(fields, &request.spec);
     parse_reply_options(fields, &result.reply);
     refuse_unsupported(fields, context.n_slots);
