@@ -6,7 +6,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 BUILD_PACKAGES=(g++ cmake ninja-build pkg-config python3 python3-pip libboost1.81-dev nlohmann-json3-dev libfmt-dev
                 libspdlog-dev libpcre2-dev libutf8proc-dev libexpected-dev libxxhash-dev libssl-dev prometheus-cpp-dev)
 TEST_PACKAGES=(libgtest-dev libgmock-dev libbenchmark-dev clang-14 clang-tidy-14 clang-tools-14 clang-format-14
-               libclang-rt-14-dev python3-venv git)
+               libclang-rt-14-dev python3-venv git chromium chromium-driver)
 
 say() { printf '%s\n' "$*"; }
 fail() { printf 'error: %s\n' "$*" >&2; exit 1; }

@@ -1,6 +1,8 @@
 // Flags of the HTTP server and of what it makes of chats.
 #include <fmt/format.h>
 
+#include <filesystem>
+
 #include "cli/flag_values.h"
 #include "cli/flags.h"
 
@@ -191,16 +193,60 @@ FlagGroup server_flags() {
                  },
                  .commands = kServe | kRun,
                  .repeatable = true},
-                ignored_boolean({"--ui", "--webui"}, {"--no-ui", "--no-webui"}, "LLAMA_ARG_UI", "the page at /",
-                                "there is no web page yet"),
+                {.names = {"--ui", "--webui"},
+                 .negated = {"--no-ui", "--no-webui"},
+                 .env = "LLAMA_ARG_UI",
+                 .fallback = "on",
+                 .help = "the page at /",
+                 .set = to_bool([](Options& o) -> bool& { return o.server.page; }),
+                 .commands = kServe},
                 ignored_boolean({"-cb", "--cont-batching"}, {"-nocb", "--no-cont-batching"}, "LLAMA_ARG_CONT_BATCHING",
                                 "compute requests together", "always on"),
                 ignored_boolean({"--cache-idle-slots"}, {"--no-cache-idle-slots"}, "LLAMA_ARG_CACHE_IDLE_SLOTS",
                                 "keep prompts of idle slots in memory", "a slot keeps its own prompt only"),
+                {.names = {"--slot-save-path"},
+                 .value = "DIR",
+                 .help = "folder of slot files, for POST /slots/ID?action=save|restore|erase",
+                 .set = [](Options& o, std::string_view path) -> Status {
+                     std::error_code ec;
+                     if (!std::filesystem::is_directory(path, ec)) {
+                         return error(Code::kInvalidArgument, fmt::format("{} is not a folder", path));
+                     }
+                     o.server.slot_save_path = path;
+                     return ok();
+                 },
+                 .commands = kServe},
+                {.names = {"--max-queued"},
+                 .value = "N",
+                 .fallback = "256",
+                 .help = "requests that may wait for a slot; more get 429 and Retry-After",
+                 .set = to_int([](Options& o) -> int32_t& { return o.server.max_queued; }, 0, 1 << 20),
+                 .commands = kServe},
+                {.names = {"--max-body-mib"},
+                 .value = "N",
+                 .fallback = "64",
+                 .help = "largest body of a request, in MiB; a larger one gets 413",
+                 .set = [](Options& o, std::string_view text) -> Status {
+                     FORESAY_TRY(const int64_t n, parse_int(text, 1, 4096));
+                     o.server.max_body_bytes = static_cast<size_t>(n) << 20;
+                     return ok();
+                 },
+                 .commands = kServe},
+                {.names = {"--max-connections"},
+                 .value = "N",
+                 .fallback = "1024",
+                 .help = "open connections; more get 503 and Retry-After",
+                 .set = to_int([](Options& o) -> int32_t& { return o.server.max_connections; }, 1, 1 << 20),
+                 .commands = kServe},
                 ignored({"-cram", "--cache-ram"}, "LLAMA_ARG_CACHE_RAM", "MIB", "memory for prompts of other slots",
                         "a slot keeps its own prompt only", check_int(-1, kMaxInt)),
-                ignored({"--cache-reuse"}, "LLAMA_ARG_CACHE_REUSE", "N", "least chunk to reuse by shifting",
-                        "only common beginnings are reused", check_int(0, kMaxInt)),
+                {.names = {"--cache-reuse"},
+                 .env = "LLAMA_ARG_CACHE_REUSE",
+                 .value = "N",
+                 .fallback = "0",
+                 .help = "least chunk of a prompt to take over by moving it; 0: off. Moved chunks change results",
+                 .set = to_int([](Options& o) -> int32_t& { return o.server.n_cache_reuse; }, 0, kMaxInt),
+                 .commands = kServe},
                 ignored({"-sps", "--slot-prompt-similarity"}, "", "X", "how alike prompts must be to get the same slot",
                         "the slot with the longest common beginning is taken", check_float(0, 1)),
                 ignored({"--threads-http"}, "LLAMA_ARG_THREADS_HTTP", "N", "threads for HTTP",
@@ -212,7 +258,6 @@ FlagGroup server_flags() {
                 refused({"--path"}, "LLAMA_ARG_STATIC_PATH", "DIR", "serve the files of DIR"),
                 refused({"--ssl-key-file"}, "LLAMA_ARG_SSL_KEY_FILE", "FILE", "TLS", "put a TLS proxy in front"),
                 refused({"--ssl-cert-file"}, "LLAMA_ARG_SSL_CERT_FILE", "FILE", "TLS", "put a TLS proxy in front"),
-                refused({"--slot-save-path"}, "", "DIR", "where slots are saved"),
                 refused({"--embedding", "--embeddings"}, "LLAMA_ARG_EMBEDDINGS", "", "serve embeddings"),
                 refused({"--rerank", "--reranking"}, "LLAMA_ARG_RERANKING", "", "serve reranking"),
                 refused({"--pooling"}, "LLAMA_ARG_POOLING", "TYPE", "pooling of embeddings"),

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -73,9 +74,13 @@ struct Request {
     int32_t n_keep = 0;      ///< kept at a context shift; -1 all of the prompt
     int32_t n_discard = 0;   ///< dropped per shift; 0: half of the rest
     std::vector<std::string> stop;
+    bool marks = false;  ///< fill TokenEvent::mark
     int32_t n_probs = 0;
     bool post_sampling_probs = false;
     bool cache_prompt = true;
+    int32_t n_cache_reuse = 0;  ///< least run of equal tokens to take over by moving cells; 0: off (it changes results)
+    /// Not 0: requests of one group share their prompt; the first evaluates it, the others wait for that and copy.
+    uint64_t prompt_group = 0;
     int32_t id_slot = -1;  ///< -1: any
     int64_t t_max_predict_ms = -1;
     SpecRequest spec;
@@ -88,6 +93,16 @@ struct TokenProb {
     float value = 0.0F;  ///< log-probability, or probability with post_sampling_probs
 };
 
+/// What the verification saw at a token (Request::marks). Probabilities and rank are those that ranks are taken on:
+/// after truncation, before temperature.
+struct TokenMark {
+    TokenId draft = vocab::kNoToken;  ///< what was proposed here; kNoToken: nothing
+    TokenId target = 0;               ///< the target's own pick
+    float p = 0.0F;                   ///< of the token
+    float p_target = 0.0F;            ///< of the target's pick
+    int32_t rank = -1;                ///< candidates above the token; -1: it is not among them
+};
+
 /// One emitted token. text: what may be shown now (whole characters; text that may begin a stop string is withheld);
 /// may be empty.
 struct TokenEvent {
@@ -95,6 +110,7 @@ struct TokenEvent {
     std::string text;
     TokenKind kind = TokenKind::kPlain;
     int32_t rank = 0;            ///< of a relaxed token
+    TokenMark mark;              ///< with Request::marks
     TokenProb chosen;            ///< when n_probs > 0
     std::vector<TokenProb> top;  ///< when n_probs > 0
 };
@@ -162,6 +178,22 @@ struct SlotSnapshot {
     Request request;  ///< of the running or last task, prompt left out
 };
 
+enum class SlotAction { kSave, kRestore, kErase };
+
+struct SlotFileResult {
+    int32_t n_tokens = 0;  ///< held and saved, restored or erased
+    uint64_t n_bytes = 0;  ///< of the file
+    double ms = 0.0;
+};
+
+/// What verification made of drafts.
+struct DraftCounts {
+    uint64_t drafts = 0;  ///< steps that carried one
+    uint64_t tokens = 0;
+    uint64_t accepted = 0;  ///< exact and relaxed
+    uint64_t relaxed = 0;
+};
+
 /// Counters since start; all monotonic but the gauges.
 struct Metrics {
     uint64_t prompt_tokens_total = 0;
@@ -174,9 +206,11 @@ struct Metrics {
     uint64_t draft_n_accepted_total = 0;
     uint64_t draft_n_relaxed_total = 0;
     uint64_t verify_steps_total = 0;
-    int32_t requests_processing = 0;   ///< gauge
-    int32_t requests_deferred = 0;     ///< gauge: waiting for a slot
-    uint64_t sched_hash_capacity = 0;  ///< gauge, target's scheduler
+    std::map<std::pair<std::string, std::string>, DraftCounts> drafts;  ///< by (drafter, acceptance rule)
+    std::vector<uint64_t> accepted_per_position;                        ///< [i]: accepted tokens at draft position i
+    int32_t requests_processing = 0;                                    ///< gauge
+    int32_t requests_deferred = 0;                                      ///< gauge: waiting for a slot
+    uint64_t sched_hash_capacity = 0;                                   ///< gauge, target's scheduler
     uint64_t sched_n_nodes = 0;
     uint64_t sched_n_leafs = 0;
     uint64_t sched_growths_total = 0;
@@ -218,6 +252,11 @@ class Engine {
     virtual Result<int64_t> submit(Request request, std::shared_ptr<Sink> sink) = 0;
     /// Ends a task within one step; its sink gets failed(cancelled) unless it had ended. Threads: any.
     virtual void cancel(int64_t task) = 0;
+    /// Saves a slot to the file, restores it from there, or empties it, as soon as the slot is idle. `done` is called
+    /// on the engine thread and must not block. Errors (returned): bad slot id, shutting down. Errors (to done): see
+    /// slot_file.h; after a failed restore the slot is empty. Threads: any.
+    virtual Status slot_action(SlotAction action, int slot, std::string path,
+                               std::function<void(Result<SlotFileResult>)> done) = 0;
     /// Stops the engine thread; running tasks get final() with what they have. Threads: any; returns when done.
     virtual void shutdown() = 0;
 

@@ -7,6 +7,7 @@
 #include <new>
 
 #include "base/log.h"
+#include "engine/slot_file.h"
 
 namespace foresay::engine {
 namespace {
@@ -15,10 +16,11 @@ double ms_between(Clock::time_point from, Clock::time_point to) {
     return std::chrono::duration<double, std::milli>(to - from).count();
 }
 
-size_t common_prefix(const std::vector<TokenId>& a, size_t n_a, const std::vector<TokenId>& b) {
-    const size_t n = std::min(n_a, b.size());
+/// Cells of the slot that a prompt may take over: equal tokens, and as good as evaluated afresh.
+size_t usable_prefix(const Slot& slot, const std::vector<TokenId>& prompt) {
+    const size_t n = std::min(static_cast<size_t>(std::min(slot.n_past, slot.n_pure)), prompt.size());
     size_t i = 0;
-    while (i < n && a[i] == b[i]) {
+    while (i < n && slot.context[i] == prompt[i]) {
         ++i;
     }
     return i;
@@ -160,9 +162,14 @@ void EngineImpl::run() {
         }
     }
     std::deque<Task> waiting;
+    std::deque<SlotJob> jobs;
     {
         const std::lock_guard lock(mutex_);
         waiting.swap(queue_);
+        jobs.swap(slot_jobs_);
+    }
+    for (const SlotJob& job : jobs) {
+        job.done(error(Code::kCancelled, "the server is shutting down"));
     }
     for (const Task& task : waiting) {
         task.sink->failed(error(Code::kCancelled, "the server is shutting down"));
@@ -178,7 +185,9 @@ bool EngineImpl::take_work() {
     std::vector<Slot*> stopped;
     {
         std::unique_lock lock(mutex_);
-        wake_.wait(lock, [&] { return stopping_ || !queue_.empty() || !cancelled_.empty() || any_busy(); });
+        wake_.wait(lock, [&] {
+            return stopping_ || !queue_.empty() || !cancelled_.empty() || !slot_jobs_.empty() || any_busy();
+        });
         if (stopping_) {
             return false;
         }
@@ -203,6 +212,7 @@ bool EngineImpl::take_work() {
     for (const Task& task : dropped) {
         task.sink->failed(error(Code::kCancelled, "the request was cancelled"));
     }
+    do_slot_jobs();
     while (true) {
         std::optional<Task> task;
         Slot* slot = nullptr;
@@ -225,8 +235,91 @@ bool EngineImpl::take_work() {
     }
 }
 
+Status EngineImpl::slot_action(SlotAction action, int slot, std::string path,
+                               std::function<void(Result<SlotFileResult>)> done) {
+    if (slot < 0 || slot >= options_.n_parallel) {
+        return error(Code::kInvalidArgument, "Invalid slot ID");
+    }
+    {
+        const std::lock_guard lock(mutex_);
+        if (stopping_) {
+            return error(Code::kCancelled, "the server is shutting down");
+        }
+        slot_jobs_.push_back({action, slot, std::move(path), std::move(done)});
+    }
+    wake_.notify_all();
+    return ok();
+}
+
+void EngineImpl::do_slot_jobs() {
+    std::vector<SlotJob> ready;
+    {
+        const std::lock_guard lock(mutex_);
+        for (auto it = slot_jobs_.begin(); it != slot_jobs_.end();) {
+            if (slots_[static_cast<size_t>(it->slot)].busy()) {
+                ++it;
+                continue;
+            }
+            ready.push_back(std::move(*it));
+            it = slot_jobs_.erase(it);
+        }
+    }
+    for (const SlotJob& job : ready) {
+        job.done(do_slot_job(job));
+    }
+}
+
+Result<SlotFileResult> EngineImpl::do_slot_job(const SlotJob& job) {
+    const Clock::time_point begin = Clock::now();
+    Slot& slot = slots_[static_cast<size_t>(job.slot)];
+    const auto empty = [&] {
+        slot.context.clear();
+        slot.n_past = 0;
+        slot.n_pure = std::numeric_limits<int32_t>::max();
+        if (drafter_ != nullptr) {
+            drafter_->reset(slot.id);
+        }
+    };
+    if (fingerprint_ == 0) {
+        fingerprint_ = model_fingerprint(runner_->model().file());
+    }
+    SlotFileResult result;
+    result.n_tokens = slot.n_past;
+    if (job.action == SlotAction::kErase) {
+        empty();
+        return result;
+    }
+    if (job.action == SlotAction::kSave) {
+        const SlotState state{slot.context, std::min(slot.n_pure, slot.n_past)};
+        FORESAY_TRY(result.n_bytes, write_slot_file(job.path, fingerprint_, runner_->kv(), slot.id, state));
+    } else {
+        empty();
+        // The drafter starts cold and catches up with the tokens at the next request.
+        FORESAY_TRY(SlotState state,
+                    read_slot_file(job.path, fingerprint_, info_.n_vocab, runner_->kv(), slot.id, &result.n_bytes));
+        slot.context = std::move(state.tokens);
+        slot.n_past = static_cast<int32_t>(slot.context.size());
+        slot.n_pure = state.n_pure < slot.n_past ? state.n_pure : std::numeric_limits<int32_t>::max();
+        slot.last_used = Clock::now();
+        result.n_tokens = slot.n_past;
+    }
+    result.ms = ms_between(begin, Clock::now());
+    return result;
+}
+
+/// A request of a group waits while another of its group evaluates the prompt that both have.
+bool EngineImpl::waits_for_prompt(const Task& task) const {
+    return task.request.prompt_group != 0 && std::any_of(slots_.begin(), slots_.end(), [&](const Slot& slot) {
+               return slot.state == Slot::State::kPrompt &&
+                      slot.task->request.prompt_group == task.request.prompt_group;
+           });
+}
+
 Slot* EngineImpl::slot_for(const Task& task) {
     const Request& request = task.request;
+    if (waits_for_prompt(task)) {
+        return nullptr;
+    }
     if (request.id_slot >= 0) {
         Slot& slot = slots_[static_cast<size_t>(request.id_slot)];
         return slot.busy() ? nullptr : &slot;
@@ -237,7 +330,7 @@ Slot* EngineImpl::slot_for(const Task& task) {
         if (slot.busy() || slot.n_past == 0 || !request.cache_prompt) {
             continue;
         }
-        const size_t n_common = common_prefix(slot.context, static_cast<size_t>(slot.n_past), request.prompt);
+        const size_t n_common = usable_prefix(slot, request.prompt);
         const double similarity = static_cast<double>(n_common) / static_cast<double>(request.prompt.size());
         if (similarity > best_similarity) {
             best_similarity = similarity;
@@ -256,21 +349,86 @@ Slot* EngineImpl::slot_for(const Task& task) {
     return best;
 }
 
-void EngineImpl::start(Slot& slot, Task task) {
-    const Request& request = task.request;
-    size_t n_common =
-        request.cache_prompt ? common_prefix(slot.context, static_cast<size_t>(slot.n_past), request.prompt) : 0;
+/// How many cells of the slot the prompt may keep, after taking over what another slot or moving chunks can give.
+int32_t EngineImpl::reuse_prefix(Slot& slot, const Request& request) {
+    size_t n_common = usable_prefix(slot, request.prompt);
+    const Slot* donor = nullptr;
+    for (const Slot& other : slots_) {
+        if (const size_t n = usable_prefix(other, request.prompt); other.id != slot.id && n > n_common) {
+            n_common = n;
+            donor = &other;
+        }
+    }
+    if (donor != nullptr) {
+        log::debug("slot {}: takes {} cells from slot {}", slot.id, n_common, donor->id);
+        runner_->kv().copy_prefix(donor->id, slot.id, static_cast<int32_t>(n_common));
+    }
+    slot.n_pure = std::numeric_limits<int32_t>::max();
     // At least one token is evaluated: its logits start the text.
     n_common = std::min(n_common, request.prompt.size() - 1);
+    if (request.n_cache_reuse > 0 && donor == nullptr) {
+        move_chunks(slot, request);
+        size_t n = 0;
+        while (n < std::min(static_cast<size_t>(slot.n_past), request.prompt.size() - 1) &&
+               slot.context[n] == request.prompt[n]) {
+            ++n;
+        }
+        if (n > n_common) {
+            slot.n_pure = static_cast<int32_t>(n_common);
+            n_common = n;
+        }
+    }
     if (drafter_ != nullptr) {
         n_common = static_cast<size_t>(std::max(0, drafter_->reusable(slot.id, static_cast<int32_t>(n_common))));
+        if (donor != nullptr) {
+            drafter_->reset(slot.id);  // what it holds belongs to the slot's old text
+        }
     }
+    return static_cast<int32_t>(n_common);
+}
+
+/// --cache-reuse: runs of at least n_cache_reuse equal tokens move down to where the prompt has them. What lies between
+/// is dropped. Only asked for by the user: a moved cell has seen the tokens that were dropped.
+void EngineImpl::move_chunks(Slot& slot, const Request& request) {
+    const auto& prompt = request.prompt;
+    auto& context = slot.context;
+    context.resize(static_cast<size_t>(slot.n_past));
+    size_t at = 0;
+    while (at < std::min(context.size(), prompt.size()) && context[at] == prompt[at]) {
+        ++at;
+    }
+    size_t from = at;
+    while (from < context.size() && at < prompt.size()) {
+        size_t n = 0;
+        while (from + n < context.size() && at + n < prompt.size() && context[from + n] == prompt[at + n]) {
+            ++n;
+        }
+        if (n < static_cast<size_t>(request.n_cache_reuse)) {
+            ++from;
+            continue;
+        }
+        if (const size_t discard = from - at; discard > 0) {
+            runner_->shift(slot.id, slot.n_past, static_cast<int32_t>(at), static_cast<int32_t>(discard));
+            if (drafter_ != nullptr) {
+                drafter_->shifted(slot.id, static_cast<int32_t>(at), static_cast<int32_t>(discard));
+            }
+            context.erase(context.begin() + static_cast<ptrdiff_t>(at), context.begin() + static_cast<ptrdiff_t>(from));
+            slot.n_past -= static_cast<int32_t>(discard);
+        }
+        at += n;
+        from = at;
+    }
+}
+
+void EngineImpl::start(Slot& slot, Task task) {
+    const Request& request = task.request;
+    const int32_t n_common = request.cache_prompt ? reuse_prefix(slot, request) : 0;
     if (n_common == 0 && drafter_ != nullptr) {
         drafter_->reset(slot.id);
     }
     slot.state = Slot::State::kPrompt;
     slot.context = request.prompt;
-    slot.n_past = static_cast<int32_t>(n_common);
+    slot.n_past = n_common;
     slot.n_prompt = static_cast<int32_t>(request.prompt.size());
     slot.n_decoded = 0;
     slot.truncated = false;

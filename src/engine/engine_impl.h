@@ -25,6 +25,8 @@ class EngineImpl : public Engine {
 
     Result<int64_t> submit(Request request, std::shared_ptr<Sink> sink) override;
     void cancel(int64_t task) override;
+    Status slot_action(SlotAction action, int slot, std::string path,
+                       std::function<void(Result<SlotFileResult>)> done) override;
     void shutdown() override;
 
     const ModelInfo& info() const override { return info_; }
@@ -49,7 +51,20 @@ class EngineImpl : public Engine {
     void run();
     bool take_work();  ///< waits for work, starts tasks, applies cancels; false: shut down
     Slot* slot_for(const Task& task);
+
+    struct SlotJob {
+        SlotAction action;
+        int slot;
+        std::string path;
+        std::function<void(Result<SlotFileResult>)> done;
+    };
+
+    void do_slot_jobs();
+    Result<SlotFileResult> do_slot_job(const SlotJob& job);
     void start(Slot& slot, Task task);
+    bool waits_for_prompt(const Task& task) const;
+    int32_t reuse_prefix(Slot& slot, const Request& request);
+    void move_chunks(Slot& slot, const Request& request);
     void finish(Slot& slot, StopType stop_type, std::string stopping_word, std::string text_tail);
     void fail(Slot& slot, const Error& error);
     void release(Slot& slot);
@@ -78,12 +93,14 @@ class EngineImpl : public Engine {
     std::unique_ptr<model::Runner> runner_;
     std::unique_ptr<spec::Chain> drafter_;  ///< null: no speculation
     std::vector<Slot> slots_;
+    uint64_t fingerprint_ = 0;  ///< of the model, for slot files; computed at first need
     spec::VerifyResult verify_result_;
     std::vector<TokenEvent> events_;
 
     mutable std::mutex mutex_;
     std::condition_variable wake_;
     std::deque<Task> queue_;               // guarded by mutex_
+    std::deque<SlotJob> slot_jobs_;        // guarded by mutex_
     std::set<int64_t> cancelled_;          // guarded by mutex_
     bool stopping_ = false;                // guarded by mutex_
     int64_t next_task_ = 0;                // guarded by mutex_

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -39,6 +40,9 @@ struct Slot {
     /// cache.
     std::vector<TokenId> context;
     int32_t n_past = 0;
+    /// So many leading cells are what evaluating the context afresh would give. Cells that were moved aren't: they saw
+    /// tokens that are gone. Only these may be reused, or reuse would change results.
+    int32_t n_pure = std::numeric_limits<int32_t>::max();
     Clock::time_point last_used{};
 
     std::optional<Task> task;

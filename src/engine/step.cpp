@@ -32,6 +32,26 @@ spec::DraftSampling draft_sampling(const SpecOptions& spec, const Task& task, in
     return sampling;
 }
 
+TokenMark mark_of(const sampling::Draw& draw, TokenId id) {
+    TokenMark mark;
+    mark.target = draw.id;
+    bool found = false;
+    for (const sampling::Candidate& candidate : draw.candidates) {
+        if (candidate.id == id) {
+            mark.p = candidate.p_rank;
+            found = true;
+        }
+        if (candidate.id == draw.id) {
+            mark.p_target = candidate.p_rank;
+        }
+    }
+    if (found) {
+        mark.rank = static_cast<int32_t>(std::count_if(draw.candidates.begin(), draw.candidates.end(),
+                                                       [&](const auto& c) { return c.p_rank > mark.p; }));
+    }
+    return mark;
+}
+
 }  // namespace
 
 /// The rows of one slot in this round.
@@ -61,6 +81,7 @@ void EngineImpl::shift_if_full(Slot& slot) {
     }
     slot.context.erase(slot.context.begin() + keep, slot.context.begin() + keep + discard);
     slot.n_past -= discard;
+    slot.n_pure = std::min(slot.n_pure, keep);
     slot.truncated = true;
 }
 
@@ -260,6 +281,10 @@ void EngineImpl::verify(Block& block, std::span<const std::span<const float>> ro
             event.kind = emitted.decision.verdict == spec::Verdict::kRelaxed ? TokenKind::kRelaxed : TokenKind::kExact;
             event.rank = std::max(0, emitted.decision.rank);
         }
+        if (request.marks) {
+            event.mark = mark_of(draw, emitted.id);
+            event.mark.draft = events_.size() < block.draft.size() ? block.draft[events_.size()] : vocab::kNoToken;
+        }
         if (request.n_probs > 0 && !request.post_sampling_probs) {
             float chosen = 0.0F;
             for (const auto& top : sampling::top_logprobs(logits, request.n_probs, emitted.id, &chosen)) {
@@ -305,6 +330,17 @@ void EngineImpl::verify(Block& block, std::span<const std::span<const float>> ro
         metrics_.draft_n_accepted_total += static_cast<uint64_t>(verify_result_.n_accepted);
         metrics_.draft_n_relaxed_total += static_cast<uint64_t>(verify_result_.n_relaxed);
         ++metrics_.verify_steps_total;
+        DraftCounts& counts =
+            metrics_.drafts[{std::string(drafter_->name()), task.spec.relaxed_top_n > 1 ? "relaxed" : "strict"}];
+        ++counts.drafts;
+        counts.tokens += static_cast<uint64_t>(n_drafted);
+        counts.accepted += static_cast<uint64_t>(verify_result_.n_accepted);
+        counts.relaxed += static_cast<uint64_t>(verify_result_.n_relaxed);
+        const auto n_accepted = static_cast<size_t>(verify_result_.n_accepted);
+        metrics_.accepted_per_position.resize(std::max(metrics_.accepted_per_position.size(), n_accepted));
+        for (size_t i = 0; i < n_accepted; ++i) {
+            ++metrics_.accepted_per_position[i];
+        }
     }
     for (size_t i = 0; i < verify_result_.tokens.size(); ++i) {
         // Emitting token i means that everything before it is text and in the cache; what comes after an end is

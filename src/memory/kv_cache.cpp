@@ -104,6 +104,34 @@ void KvCache::shift(int slot, int32_t n, int32_t keep, int32_t discard, const st
     }
 }
 
+size_t KvCache::prefix_bytes(int layer, bool keys, int32_t n) const {
+    const auto l = static_cast<size_t>(layer);
+    return keys ? static_cast<size_t>(n) * row_bytes(k_[l]->dtype, layers_[l].k_width)
+                : static_cast<size_t>(n) * row_bytes(v_[l]->dtype, layers_[l].v_width);
+}
+
+void KvCache::read_prefix(int slot, int layer, bool keys, std::span<std::byte> out) const {
+    const graph::Storage& storage = *(keys ? k_ : v_)[static_cast<size_t>(layer)];
+    backend_->read(out, storage.data + prefix_bytes(layer, keys, first_cell(slot)));
+}
+
+void KvCache::write_prefix(int slot, int layer, bool keys, std::span<const std::byte> in) {
+    const graph::Storage& storage = *(keys ? k_ : v_)[static_cast<size_t>(layer)];
+    backend_->write(storage.data + prefix_bytes(layer, keys, first_cell(slot)), in);
+}
+
+void KvCache::copy_prefix(int from, int to, int32_t n) {
+    FORESAY_ASSERT(from != to && n >= 0 && n <= n_ctx_slot_);
+    std::vector<std::byte> bytes;
+    for (int layer = 0; layer < n_layer(); ++layer) {
+        for (const bool keys : {true, false}) {
+            bytes.resize(prefix_bytes(layer, keys, n));
+            read_prefix(from, layer, keys, bytes);
+            write_prefix(to, layer, keys, bytes);
+        }
+    }
+}
+
 void KvCache::shift_rows(const graph::Storage& storage, int64_t width, int slot, int32_t n, int32_t keep,
                          int32_t discard, int64_t head_dim, const KvRope* rope) {
     const size_t bytes_per_row = row_bytes(storage.dtype, width);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "backend/backend.h"
@@ -51,6 +52,15 @@ class KvCache {
     /// by -discard. rope(layer): how that layer's keys were rotated. Cost: one pass over the moved rows. Source:
     /// shared/spec/target-models.md, 5.5 (pure rotation, the magnitude isn't applied again).
     void shift(int slot, int32_t n, int32_t keep, int32_t discard, const std::function<KvRope(int layer)>& rope);
+
+    int n_layer() const { return static_cast<int>(layers_.size()); }
+
+    /// The first n cells of a slot as they are stored: one layer's keys or values. For slot files.
+    size_t prefix_bytes(int layer, bool keys, int32_t n) const;
+    void read_prefix(int slot, int layer, bool keys, std::span<std::byte> out) const;
+    void write_prefix(int slot, int layer, bool keys, std::span<const std::byte> in);
+    /// Copies the first n cells of one slot to another.
+    void copy_prefix(int from, int to, int32_t n);
 
   private:
     KvCache() = default;

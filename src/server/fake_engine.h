@@ -190,6 +190,21 @@ class FakeEngine final : public engine::Engine {
         changed_.notify_all();
     }
 
+    /// Slots hold 7 tokens; a file named "missing" can't be restored.
+    Status slot_action(engine::SlotAction action, int slot, std::string path,
+                       std::function<void(Result<engine::SlotFileResult>)> done) override {
+        slot_paths_.push_back(path);
+        if (slot < 0 || slot >= info_.n_parallel) {
+            return error(Code::kInvalidArgument, "Invalid slot ID");
+        }
+        if (action == engine::SlotAction::kRestore && path.ends_with("missing")) {
+            done(error(Code::kNotFound, "cannot open " + path));
+        } else {
+            done(engine::SlotFileResult{7, 100, 0.5});
+        }
+        return ok();
+    }
+
     void shutdown() override {
         {
             const std::lock_guard<std::mutex> lock(mutex_);
@@ -223,6 +238,9 @@ class FakeEngine final : public engine::Engine {
         engine::Metrics metrics;
         metrics.tokens_predicted_total = 7;
         metrics.sched_growths_total = 3;
+        metrics.drafts[{"draft-simple", "strict"}] = {2, 8, 5, 0};
+        metrics.drafts[{"draft-simple", "relaxed"}] = {1, 4, 4, 3};
+        metrics.accepted_per_position = {3, 2};
         return metrics;
     }
 
@@ -258,6 +276,7 @@ class FakeEngine final : public engine::Engine {
 
     engine::ModelInfo info_;
     engine::EngineOptions options_;
+    std::vector<std::string> slot_paths_;
     std::shared_ptr<ByteVocab> vocab_ = std::make_shared<ByteVocab>();
 
   private:

@@ -5,6 +5,8 @@
 
 #include <cmath>
 #include <sstream>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace foresay::server {
@@ -18,6 +20,24 @@ class Page {
 
     void gauge(const char* name, const char* help, double value) {
         add(name, help, prometheus::MetricType::Gauge, value);
+    }
+
+    using Labels = std::vector<std::pair<std::string, std::string>>;
+
+    /// One counter with a value per set of labels; nothing when there are none yet.
+    void counters(const char* name, const char* help, const std::vector<std::pair<Labels, double>>& values) {
+        if (values.empty()) {
+            return;
+        }
+        prometheus::MetricFamily family{name, help, prometheus::MetricType::Counter, {}};
+        for (const auto& [labels, value] : values) {
+            prometheus::ClientMetric& metric = family.metric.emplace_back();
+            metric.counter.value = value;
+            for (const auto& [label, text] : labels) {
+                metric.label.push_back({label, text});
+            }
+        }
+        families_.push_back(std::move(family));
     }
 
     std::string text() const {
@@ -73,12 +93,40 @@ void add_engine(const engine::Metrics& m, Page* page) {
     page->counter("foresay:sched_plan_hits_total", "Plans taken from the cache.", n(m.sched_plan_hits_total));
 }
 
+void add_drafts(const engine::Metrics& m, Page* page) {
+    using Values = std::vector<std::pair<Page::Labels, double>>;
+    Values positions;
+    for (size_t i = 0; i < m.accepted_per_position.size(); ++i) {
+        positions.push_back({{{"position", std::to_string(i)}}, static_cast<double>(m.accepted_per_position[i])});
+    }
+    page->counters("llamacpp:spec_decode_num_accepted_tokens_per_pos_total",
+                   "Drafted tokens accepted, by draft position.", positions);
+    Values drafts;
+    Values tokens;
+    Values accepted;
+    Values relaxed;
+    for (const auto& [key, counts] : m.drafts) {
+        const Page::Labels labels{{"drafter", key.first}, {"rule", key.second}};
+        drafts.emplace_back(labels, static_cast<double>(counts.drafts));
+        tokens.emplace_back(labels, static_cast<double>(counts.tokens));
+        accepted.emplace_back(labels, static_cast<double>(counts.accepted));
+        relaxed.emplace_back(labels, static_cast<double>(counts.relaxed));
+    }
+    page->counters("foresay:drafts_total", "Verification steps that carried a draft.", drafts);
+    page->counters("foresay:draft_tokens_total", "Drafted tokens that went to verification.", tokens);
+    page->counters("foresay:draft_accepted_tokens_total", "Drafted tokens accepted.", accepted);
+    page->counters("foresay:draft_relaxed_total", "Drafted tokens accepted by the relaxed rule only.", relaxed);
+}
+
 }  // namespace
 
 std::string MetricsPage::render(const App& app, size_t n_connections) {
     const Counters& c = app.counters;
     Page page;
-    add_engine(app.engine->metrics(), &page);
+    const engine::Metrics metrics = app.engine->metrics();
+    add_engine(metrics, &page);
+    add_drafts(metrics, &page);
+    page.gauge("foresay:slots", "Slots.", app.engine->info().n_parallel);
     page.counter("llamacpp:prompt_tokens_cached_total", "Number of prompt tokens taken from the cache.",
                  static_cast<double>(c.prompt_tokens_cached_total));
     page.gauge("llamacpp:prompt_tokens_seconds", "Average prompt throughput in tokens/s, since the last scrape.",

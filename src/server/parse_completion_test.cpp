@@ -21,7 +21,7 @@ ParseContext context() {
 CompletionRequest parse(const std::string& fields, const ParseContext& with = context()) {
     auto result = parse_completion(R"({"prompt":"a")" + (fields.empty() ? "" : "," + fields) + "}", with);
     EXPECT_TRUE(result.has_value()) << fields << ": " << (result ? "" : result.error().to_string());
-    return result ? std::move(*result) : CompletionRequest{{engine::Request{}}, {}};
+    return result ? std::move(*result) : CompletionRequest{{engine::Request{}}, {}, {}};
 }
 
 TEST(ParseCompletion, DefaultsAreTheServers) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <condition_variable>
@@ -95,7 +96,27 @@ class ServerImpl final : public Server {
 
     ~ServerImpl() override { shut_down(0); }
 
+    /// A server that anyone on the network can use should be meant that way.
+    void warn_if_open() const {
+        if (!options_.api_keys.empty()) {
+            return;
+        }
+        for (const std::string& host : split_hosts(options_.host)) {
+            if (host != "localhost" && host != "::1" && !host.starts_with("127.")) {
+                log::warn(
+                    "srv  {:>12}: {} is reachable from other machines and no --api-key is set: anyone there can use "
+                    "this server",
+                    "start", host);
+            }
+        }
+        if (options_.cors_origins == "*") {
+            log::warn("srv  {:>12}: any web page may use this server (--cors-origins '*') and no --api-key is set",
+                      "start");
+        }
+    }
+
     Status start() {
+        warn_if_open();
         FORESAY_TRY(const http::HttpOptions http, http_options(options_));
         FORESAY_TRY(http_, http::HttpServer::create(http, [router = router_](auto request, auto writer) {
                         router->handle(std::move(request), std::move(writer));

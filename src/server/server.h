@@ -24,8 +24,10 @@ struct ServerOptions {
     std::string api_prefix;             ///< in front of all routes: "/api"; empty: none
     int timeout_s = 3600;               ///< longest time one read or write may take
     bool metrics = true;                ///< GET /metrics
+    bool page = true;                   ///< the page at /
     bool slots = true;                  ///< GET /slots
     bool props = false;                 ///< POST /props
+    std::string slot_save_path;         ///< folder of slot files; empty: no slot actions
     std::string cors_origins;           ///< empty: no CORS headers; "*", "localhost" or one origin (server-api.md 3.2)
     bool cors_credentials = true;
     std::string cors_methods = "GET, POST, DELETE, OPTIONS";
@@ -46,6 +48,7 @@ struct ServerOptions {
     int32_t n_predict = -1;
     std::vector<std::string> stop;
     bool cache_prompt = true;
+    int32_t n_cache_reuse = 0;
 };
 
 /// The server. It binds and answers (503 `Loading model`) from create() on, and serves from set_engine() on.

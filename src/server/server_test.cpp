@@ -1,4 +1,5 @@
 // Life cycle, routes, authentication, CORS, and what the server says about itself.
+#include <algorithm>
 #include <csignal>
 #include <sstream>
 #include <string>
@@ -72,6 +73,63 @@ TEST_F(ServerTest, DisabledEndpointsNameTheirFlag) {
     EXPECT_EQ(get("/metrics").json()["error"]["message"],
               "This server does not support metrics endpoint. Start it with `--metrics`");
     EXPECT_EQ(get("/slots").status, 501);
+}
+
+TEST_F(ServerTest, MetricsTellDraftersRulesAndPositions) {
+    start();
+    const std::string text = get("/metrics").body;
+    for (const char* line :
+         {"llamacpp:spec_decode_num_accepted_tokens_per_pos_total{position=\"0\"} 3",
+          "llamacpp:spec_decode_num_accepted_tokens_per_pos_total{position=\"1\"} 2",
+          "foresay:drafts_total{drafter=\"draft-simple\",rule=\"strict\"} 2",
+          "foresay:draft_tokens_total{drafter=\"draft-simple\",rule=\"strict\"} 8",
+          "foresay:draft_accepted_tokens_total{drafter=\"draft-simple\",rule=\"relaxed\"} 4",
+          "foresay:draft_relaxed_total{drafter=\"draft-simple\",rule=\"relaxed\"} 3", "foresay:sched_growths_total 3",
+          "foresay:slots 2", "llamacpp:prompt_tokens_cached_total 0"}) {
+        EXPECT_NE(text.find(std::string(line) + "\n"), std::string::npos) << line;
+    }
+}
+
+TEST_F(ServerTest, SlotActionsAnswerWithTheirCounts) {
+    options.slot_save_path = "/saves";
+    start();
+    const auto saved = post("/slots/1?action=save", R"({"filename":"x.bin"})").json();
+    EXPECT_EQ(saved["id_slot"], 1);
+    EXPECT_EQ(saved["filename"], "x.bin");
+    EXPECT_EQ(saved["n_saved"], 7);
+    EXPECT_EQ(saved["n_written"], 100);
+    EXPECT_EQ(saved["timings"]["save_ms"], 0.5);
+    EXPECT_EQ(engine->slot_paths_.back(), "/saves/x.bin");
+    const auto restored = post("/slots/0?action=restore", R"({"filename":"x.bin"})").json();
+    EXPECT_EQ(restored["n_restored"], 7);
+    EXPECT_EQ(restored["n_read"], 100);
+    EXPECT_EQ(post("/slots/0?action=erase", "").json()["n_erased"], 7);
+    const Reply missing = post("/slots/0?action=restore", R"({"filename":"missing"})");
+    EXPECT_EQ(missing.status, 400);
+    EXPECT_NE(missing.body.find("Unable to restore slot"), std::string::npos);
+}
+
+TEST_F(ServerTest, SlotFilesStayInTheirFolder) {
+    options.slot_save_path = "/saves";
+    start();
+    const std::vector<std::string> names = {
+        "",   ".",  "..",   "../x",      "a/b",   "/etc/passwd",        "a\\\\b", " x", "x ",
+        "x.", ".x", "a..b", "a\\u0000b", "a\\nb", std::string(256, 'x')};
+    for (const std::string& name : names) {
+        const Reply reply = post("/slots/0?action=save", R"({"filename":")" + name + R"("})");
+        EXPECT_EQ(reply.status, 400) << name;
+        EXPECT_EQ(reply.json()["error"]["message"], "Invalid filename") << name;
+    }
+    EXPECT_TRUE(engine->slot_paths_.empty());
+    for (const char* path : {"/slots/2?action=erase", "/slots/-1?action=erase", "/slots/x?action=erase",
+                             "/slots/?action=erase", "/slots/0x?action=erase", "/slots/99999999999?action=erase"}) {
+        EXPECT_EQ(post(path, "{}").json()["error"]["message"], "Invalid slot ID") << path;
+    }
+    EXPECT_EQ(post("/slots/0", "{}").json()["error"]["message"], "Invalid action");
+    EXPECT_EQ(post("/slots/0?action=copy", "{}").json()["error"]["message"], "Invalid action");
+    EXPECT_EQ(post("/slots/0?action=save", "{}").json()["error"]["message"], "key 'filename' not found");
+    EXPECT_EQ(post("/slots/0?action=save", R"({"filename":5})").status, 400);
+    EXPECT_EQ(post("/slots/0?action=save", "nonsense").status, 400);
 }
 
 TEST_F(ServerTest, KeysAreAsked) {
@@ -211,8 +269,8 @@ TEST_F(ServerTest, MetricsAreWellFormed) {
         } else if (line.starts_with("# TYPE ")) {
             type = line.substr(7, line.find(' ', 7) - 7);
         } else {
-            const size_t space = line.find(' ');
-            names.push_back(line.substr(0, space));
+            const size_t space = line.rfind(' ');
+            names.push_back(line.substr(0, std::min(line.find('{'), space)));
             EXPECT_EQ(names.back(), help);
             EXPECT_EQ(names.back(), type);
             size_t used = 0;

@@ -52,6 +52,8 @@ class CommonVocab : public Vocab {
 
     bool is_byte(TokenId id) const override { return content_.tokens.has(id, kByte); }
 
+    const SpecialIds& special() const { return content_.special; }
+
     TokenId bos() const override { return content_.special.bos; }
 
     TokenId eos() const override { return content_.special.eos; }
@@ -78,8 +80,6 @@ class CommonVocab : public Vocab {
     virtual void encode_fragment(std::string_view raw, FragmentPlace place, std::vector<TokenId>* out) const = 0;
 
     const TokenTable& tokens() const { return content_.tokens; }
-
-    const SpecialIds& special() const { return content_.special; }
 
     const Settings& settings() const { return content_.settings; }
 

@@ -1,5 +1,7 @@
 #include "server/api/app.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -16,6 +18,7 @@ std::shared_ptr<App> App::make(const ServerOptions& options, std::shared_ptr<eng
     app->parse.n_keep = engine->options().n_keep;
     app->parse.stop = options.stop;
     app->parse.cache_prompt = options.cache_prompt;
+    app->parse.n_cache_reuse = options.n_cache_reuse;
     app->parse.sse_ping_interval_s = std::max(options.sse_ping_interval_s, 0);
     app->parse.n_slots = info.n_parallel;
     app->parse.max_prompts = static_cast<size_t>(std::max(options.max_queued, 0) + std::max(info.n_parallel, 1));
@@ -28,6 +31,21 @@ std::shared_ptr<App> App::make(const ServerOptions& options, std::shared_ptr<eng
         std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
     app->engine = std::move(engine);
     return app;
+}
+
+std::vector<std::shared_ptr<Ticket>> take_tickets(const std::shared_ptr<App>& app, size_t n, ApiError* busy) {
+    std::vector<std::shared_ptr<Ticket>> tickets;
+    const int64_t before = app->counters.tasks_in_flight.fetch_add(static_cast<int64_t>(n));
+    for (size_t i = 0; i < n; ++i) {
+        tickets.push_back(std::make_shared<Ticket>(app));
+    }
+    if (before > 0 && before + static_cast<int64_t>(n) > static_cast<int64_t>(app->parse.max_prompts)) {
+        *busy = make_api_error(429, fmt::format("too many requests: {} are running or waiting", before));
+        busy->retry_after_s = 1;
+        ++app->counters.requests_refused_total;
+        tickets.clear();
+    }
+    return tickets;
 }
 
 }  // namespace foresay::server

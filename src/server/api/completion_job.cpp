@@ -13,20 +13,6 @@ namespace {
 // A gathered reply holds at most so many probabilities: about 1 GB as JSON.
 constexpr size_t kMaxProbValues = 8'000'000;
 
-/// One task's place in the queue, given back when the engine lets its sink go, however the task ended.
-class Ticket {
-  public:
-    explicit Ticket(std::shared_ptr<App> app) : app_(std::move(app)) {}
-
-    ~Ticket() { app_->counters.tasks_in_flight.fetch_sub(1); }
-
-    Ticket(const Ticket&) = delete;
-    Ticket& operator=(const Ticket&) = delete;
-
-  private:
-    std::shared_ptr<App> app_;
-};
-
 }  // namespace
 
 /// The engine thread's end: turns each call into a step on the I/O thread.
@@ -80,27 +66,20 @@ void CompletionJob::attach() {
     });
 }
 
-void CompletionJob::submit(const std::string& body) {
+void CompletionJob::submit(const std::string& body, Parse parse) {
     const auto self = shared_from_this();
     const auto refuse = [self](const ApiError& error) { self->writer_->post([self, error] { self->fail(error); }); };
     if (gone_) {
         return;
     }
-    Result<CompletionRequest> parsed = parse_completion(body, app_->parse);
+    Result<CompletionRequest> parsed = parse(body, app_);
     if (!parsed) {
         refuse(to_api_error(parsed.error()));
         return;
     }
-    const auto n_tasks = static_cast<int64_t>(parsed->tasks.size());
-    std::vector<std::shared_ptr<Ticket>> tickets;
-    const int64_t before = app_->counters.tasks_in_flight.fetch_add(n_tasks);
-    for (int64_t i = 0; i < n_tasks; ++i) {
-        tickets.push_back(std::make_shared<Ticket>(app_));
-    }
-    if (before > 0 && before + n_tasks > static_cast<int64_t>(app_->parse.max_prompts)) {
-        ApiError busy = make_api_error(429, fmt::format("too many requests: {} are running or waiting", before));
-        busy.retry_after_s = 1;
-        writer_->post([self] { ++self->app_->counters.requests_refused_total; });
+    ApiError busy;
+    auto tickets = take_tickets(app_, parsed->tasks.size(), &busy);
+    if (tickets.empty()) {
         refuse(busy);
         return;
     }
@@ -123,7 +102,14 @@ void CompletionJob::submit(const std::string& body) {
 
 void CompletionJob::prepare(CompletionRequest request) {
     reply_ = std::move(request.reply);
+    style_ = std::move(request.style);
+    static std::atomic<uint64_t> next_group{1};
+    uint64_t group = 0;
     for (engine::Request& task : request.tasks) {
+        if (reply_.n_choices > 1) {
+            group = tasks_.size() % static_cast<size_t>(reply_.n_choices) == 0 ? next_group++ : group;
+            task.prompt_group = group;
+        }
         Task& added = tasks_.emplace_back();
         added.request = std::move(task);
         added.part.index = tasks_.size() - 1;
@@ -177,7 +163,7 @@ void CompletionJob::on_progress(size_t i, const Progress& progress) {
     task.timings.prompt_ms = progress.time_ms;
     if (reply_.stream && reply_.return_progress && !over_) {
         begin_stream();
-        send_event(format_progress(task.part, progress));
+        send(style_->progress(task.part, progress));
     }
 }
 
@@ -224,6 +210,9 @@ void CompletionJob::stream_token(size_t i, engine::TokenEvent event) {
     if (task.request.n_probs > 0) {
         task.part.probs.push_back({event.chosen, std::move(event.top)});
     }
+    if (task.request.marks) {
+        task.part.marks.push_back({event.id, event.kind, event.mark});
+    }
     task.characters.push(app_->format.vocab->piece(event.id, false));
     if (task.characters.has_pending() && task.part.content.empty()) {
         return;  // ends inside a character: the token that completes it brings the event
@@ -235,6 +224,7 @@ void CompletionJob::stream_token(size_t i, engine::TokenEvent event) {
     task.part.tokens.clear();
     task.part.content.clear();
     task.part.probs.clear();
+    task.part.marks.clear();
     if (task.held) {
         send_partial(task, *std::exchange(task.held, std::nullopt));
     }
@@ -264,7 +254,7 @@ void CompletionJob::finish_stream(size_t i) {
     if (task.held) {
         send_partial(task, *std::exchange(task.held, std::nullopt));
     }
-    send_event(final_json(i));
+    send(style_->final_event(completed(i)));
 }
 
 void CompletionJob::on_final(size_t i, engine::Final result) {
@@ -280,6 +270,7 @@ void CompletionJob::on_final(size_t i, engine::Final result) {
     if (reply_.stream) {
         finish_stream(i);
         if (n_open_ == 0) {
+            send(style_->stream_end());
             over_ = true;
             writer_->end_stream();
         }
@@ -297,20 +288,16 @@ void CompletionJob::on_failed(size_t i, const Error& error) {
 
 void CompletionJob::reply_all() {
     over_ = true;
-    http::HttpReply reply;
-    if (tasks_.size() == 1) {
-        reply.body = dump(final_json(0));
-    } else {
-        Json list = Json::array();
-        for (size_t i = 0; i < tasks_.size(); ++i) {
-            list.push_back(final_json(i));
-        }
-        reply.body = dump(list);
+    std::vector<Completed> choices;
+    for (size_t i = 0; i < tasks_.size(); ++i) {
+        choices.push_back(completed(i));
     }
+    http::HttpReply reply;
+    reply.body = dump(style_->whole(choices));
     writer_->send(std::move(reply));
 }
 
-Json CompletionJob::final_json(size_t i) {
+Completed CompletionJob::completed(size_t i) {
     Task& task = tasks_[i];
     Completed completed;
     completed.index = i;
@@ -323,7 +310,7 @@ Json CompletionJob::final_json(size_t i) {
         completed.probs = std::move(task.probs);
         completed.tokens = std::move(task.tokens);
     }
-    return format_final(completed, app_->format);
+    return completed;
 }
 
 void CompletionJob::count(const engine::Timings& timings) {
@@ -346,12 +333,16 @@ void CompletionJob::begin_stream() {
     writer_->begin_stream(std::move(head), reply_.sse_ping_interval_s, ":\n\n");
 }
 
-void CompletionJob::send_event(const Json& event) {
-    writer_->write("data: " + dump(event) + "\n\n");
+void CompletionJob::send(std::string bytes) {
+    if (!bytes.empty()) {
+        writer_->write(std::move(bytes));
+    }
 }
 
-void CompletionJob::send_partial(const Task& task, Partial partial) {
-    send_event(format_partial(partial, task.request.post_sampling_probs, app_->format));
+void CompletionJob::send_partial(Task& task, Partial partial) {
+    partial.text_offset = task.text_offset;
+    task.text_offset += partial.content.size();
+    send(style_->partial(partial, task.request));
 }
 
 ApiError CompletionJob::describe(const Error& error, const engine::Request& request) const {
@@ -369,7 +360,7 @@ void CompletionJob::fail(const ApiError& error) {
     }
     over_ = true;
     if (streaming_) {
-        writer_->write("data: " + error_body(error) + "\n\n");
+        writer_->write(style_->error_event(error));
         writer_->end_stream();
     } else {
         writer_->send(error_reply(error));

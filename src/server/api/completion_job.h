@@ -1,5 +1,5 @@
-// One POST /completion from its body to its last byte: submits the tasks, gathers or streams what they emit, cancels
-// them when the client goes. All state is the I/O thread's; engine threads only post. Source:
+// One completion request of any route from its body to its last byte: submits the tasks, gathers or streams what they
+// emit, cancels them when the client goes. All state is the I/O thread's; engine threads only post. Source:
 // shared/spec/server-api.md, sections 4, 6.
 #pragma once
 
@@ -15,6 +15,7 @@
 #include "server/api/app.h"
 #include "server/api/errors.h"
 #include "server/api/format_completion.h"
+#include "server/api/reply_style.h"
 #include "server/http/http_types.h"
 #include "vocab/vocab.h"
 
@@ -22,6 +23,9 @@ namespace foresay::server {
 
 class CompletionJob : public std::enable_shared_from_this<CompletionJob> {
   public:
+    /// Body to tasks and the style of their answer; runs on a worker.
+    using Parse = Result<CompletionRequest> (*)(const std::string& body, const std::shared_ptr<App>& app);
+
     CompletionJob(std::shared_ptr<App> app, std::shared_ptr<http::ResponseWriter> writer)
         : app_(std::move(app)), writer_(std::move(writer)) {}
 
@@ -29,7 +33,7 @@ class CompletionJob : public std::enable_shared_from_this<CompletionJob> {
     void attach();
     /// Parses the body and submits its tasks; every failure is answered. Any thread but the engine's; may take long for
     /// long prompts.
-    void submit(const std::string& body);
+    void submit(const std::string& body, Parse parse);
 
   private:
     class TaskSink;
@@ -45,6 +49,7 @@ class CompletionJob : public std::enable_shared_from_this<CompletionJob> {
         std::vector<ProbEntry> probs;
         vocab::Utf8Stream characters;  ///< tells whether the tokens so far end inside a character
         Partial part;                  ///< grows until its text is whole
+        size_t text_offset = 0;        ///< bytes of text sent so far
         std::optional<Partial> held;   ///< an event without text yet: the end may have text for it
         engine::Timings timings;       ///< so far, for timings_per_token
         Clock::time_point first_token;
@@ -67,9 +72,9 @@ class CompletionJob : public std::enable_shared_from_this<CompletionJob> {
     void finish_stream(size_t i);
     void reply_all();
     void begin_stream();
-    void send_event(const Json& event);
-    void send_partial(const Task& task, Partial partial);
-    Json final_json(size_t i);
+    void send(std::string bytes);
+    void send_partial(Task& task, Partial partial);
+    Completed completed(size_t i);
     void count(const engine::Timings& timings);
 
     ApiError describe(const Error& error, const engine::Request& request) const;
@@ -80,6 +85,7 @@ class CompletionJob : public std::enable_shared_from_this<CompletionJob> {
     std::shared_ptr<App> app_;
     std::shared_ptr<http::ResponseWriter> writer_;
     ReplyOptions reply_;
+    std::shared_ptr<ReplyStyle> style_;
     std::vector<Task> tasks_;
     std::vector<std::function<void()>> waiting_;
     size_t n_open_ = 0;

@@ -43,6 +43,27 @@ Json format_prob(const engine::TokenProb& prob, bool post_sampling, const vocab:
     return entry;
 }
 
+/// docs/server.md, "marks".
+Json format_mark(const MarkEntry& entry, const vocab::Vocab& vocab) {
+    const auto text = [&](vocab::TokenId id) { return Json(vocab.piece(id, true)); };
+    const engine::TokenMark& mark = entry.mark;
+    const bool drafted = mark.draft != vocab::kNoToken;
+    Json j;
+    j["id"] = entry.id;
+    j["text"] = text(entry.id);
+    j["kind"] = entry.kind == engine::TokenKind::kPlain   ? "plain"
+                : entry.kind == engine::TokenKind::kExact ? "exact"
+                                                          : "relaxed";
+    j["draft"] = drafted ? Json(mark.draft) : Json(nullptr);
+    j["draft_text"] = drafted ? text(mark.draft) : Json(nullptr);
+    j["target"] = mark.target;
+    j["target_text"] = text(mark.target);
+    j["rank"] = mark.rank;
+    j["p"] = mark.p;
+    j["p_target"] = mark.p_target;
+    return j;
+}
+
 const Json* find_path(const Json& object, std::string_view path) {
     const Json* at = &object;
     while (true) {
@@ -137,6 +158,13 @@ Json format_partial(const Partial& partial, bool post_sampling_probs, const Form
     j["tokens_evaluated"] = partial.n_evaluated;
     if (partial.timings) {
         j["timings"] = format_timings(*partial.timings);
+    }
+    if (!partial.marks.empty()) {
+        Json marks = Json::array();
+        for (const MarkEntry& entry : partial.marks) {
+            marks.push_back(format_mark(entry, *context.vocab));
+        }
+        j["marks"] = std::move(marks);
     }
     if (!partial.probs.empty()) {
         j["completion_probabilities"] = format_probs(partial.probs, post_sampling_probs, *context.vocab);

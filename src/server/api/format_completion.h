@@ -27,6 +27,13 @@ struct ProbEntry {
     std::vector<engine::TokenProb> top;
 };
 
+/// What the page shows of a token.
+struct MarkEntry {
+    vocab::TokenId id = 0;
+    engine::TokenKind kind = engine::TokenKind::kPlain;
+    engine::TokenMark mark;
+};
+
 /// One stream event before it becomes JSON.
 struct Partial {
     size_t index = 0;
@@ -35,7 +42,9 @@ struct Partial {
     int slot = -1;
     int32_t n_predicted = 0;
     int32_t n_evaluated = 0;
+    size_t text_offset = 0;  ///< bytes of the text before this piece
     std::vector<ProbEntry> probs;
+    std::vector<MarkEntry> marks;            ///< with `marks`, one for each token
     std::optional<engine::Timings> timings;  ///< with timings_per_token
 };
 

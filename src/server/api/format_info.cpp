@@ -58,7 +58,7 @@ Json format_props(const App& app) {
     j["endpoint_slots"] = app.options.slots;
     j["endpoint_props"] = app.options.props;
     j["endpoint_metrics"] = app.options.metrics;
-    j["ui"] = false;
+    j["ui"] = app.options.page;
     j["ui_settings"] = Json::object();
     j["chat_template"] = std::string(vocab.chat_template());
     Json caps;

@@ -19,6 +19,7 @@ namespace {
 
 constexpr int64_t kMaxInt = std::numeric_limits<int32_t>::max();
 constexpr double kMaxFloat = std::numeric_limits<float>::max();
+constexpr uint32_t kRandomSeed = std::numeric_limits<uint32_t>::max();
 
 Error not_yet(const std::string& field) {
     return error(Code::kUnsupported, fmt::format("Field '{}': not supported yet by this version of Foresay", field));
@@ -281,18 +282,8 @@ void parse_spec(Fields& fields, engine::SpecRequest* spec) {
 }
 
 /// Fields of llama-server that later versions will serve: refused, never silently ignored.
-void refuse_unsupported(Fields& fields, int32_t n_slots) {
+void refuse_unsupported(Fields& fields) {
     std::string spelt;
-    int32_t n_cmpl = 1;
-    fields.integer({"n_cmpl", "n"}, 1, std::max(n_slots, 1), &n_cmpl);
-    if (n_cmpl > 1) {
-        fields.find({"n_cmpl", "n"}, &spelt);
-        fields.fail(
-            error(Code::kUnsupported,
-                  fmt::format(
-                      "Field '{}': more than one completion per prompt is not supported yet by this version of Foresay",
-                      spelt)));
-    }
     int32_t n_indent = 0;
     fields.integer({"n_indent"}, 0, kMaxInt, &n_indent);
     if (n_indent > 0) {
@@ -312,8 +303,10 @@ void refuse_unsupported(Fields& fields, int32_t n_slots) {
     }
 }
 
-void parse_reply_options(Fields& fields, ReplyOptions* reply) {
+void parse_reply_options(Fields& fields, int32_t n_slots, ReplyOptions* reply) {
+    fields.integer({"n_cmpl", "n"}, 1, std::max(n_slots, 1), &reply->n_choices);
     fields.boolean({"stream"}, &reply->stream);
+    fields.boolean({"verbose"}, &reply->verbose);
     fields.boolean({"return_tokens"}, &reply->return_tokens);
     fields.boolean({"return_progress"}, &reply->return_progress);
     fields.boolean({"timings_per_token"}, &reply->timings_per_token);
@@ -325,6 +318,19 @@ void parse_reply_options(Fields& fields, ReplyOptions* reply) {
     if (names != nullptr && is_list_of_strings(*names)) {
         reply->response_fields = names->get<std::vector<std::string>>();
     }
+    const JsonIn* stream_options = fields.find({"stream_options"}, &spelt);
+    if (stream_options == nullptr) {
+        return;
+    }
+    if (!stream_options->is_object()) {
+        fields.fail(spelt, fmt::format("type must be object, but is {}", stream_options->type_name()));
+        return;
+    }
+    Fields inner(*stream_options, "stream_options.");
+    inner.boolean({"include_usage"}, &reply->include_usage);
+    if (inner.failed()) {
+        fields.fail(inner.status().error());
+    }
 }
 
 void parse_limits(Fields& fields, const ParseContext& context, engine::Request* request) {
@@ -335,9 +341,8 @@ void parse_limits(Fields& fields, const ParseContext& context, engine::Request* 
     fields.integer({"n_discard"}, 0, kMaxInt, &request->n_discard);
     fields.integer64({"t_max_predict_ms"}, -1, std::numeric_limits<int64_t>::max(), &request->t_max_predict_ms);
     fields.boolean({"cache_prompt"}, &request->cache_prompt);
-    int32_t n_cache_reuse = 0;
-    fields.integer({"n_cache_reuse"}, 0, kMaxInt,
-                   &n_cache_reuse);  // checked only: reuse changes speed, never the answer
+    request->n_cache_reuse = context.n_cache_reuse;
+    fields.integer({"n_cache_reuse"}, 0, kMaxInt, &request->n_cache_reuse);
     int32_t id_slot = -1;
     fields.integer({"id_slot"}, std::numeric_limits<int32_t>::min(), kMaxInt, &id_slot);
     if (!fields.failed() && (id_slot < -1 || id_slot >= context.n_slots)) {
@@ -347,6 +352,7 @@ void parse_limits(Fields& fields, const ParseContext& context, engine::Request* 
     request->id_slot = id_slot;
     fields.integer({"n_probs", "logprobs"}, 0, kMaxInt, &request->n_probs);
     request->n_probs = std::min(request->n_probs, context.vocab->n_tokens());
+    fields.boolean({"marks"}, &request->marks);
     fields.boolean({"post_sampling_probs"}, &request->post_sampling_probs);
     bool backend_sampling = false;
     fields.boolean({"backend_sampling"}, &backend_sampling);  // checked only: the outcome must be the same
@@ -354,9 +360,7 @@ void parse_limits(Fields& fields, const ParseContext& context, engine::Request* 
 
 }  // namespace
 
-Result<CompletionRequest> parse_completion(std::string_view body, const ParseContext& context) {
-    JsonIn object;
-    FORESAY_CHECK_OK(parse_object(body, &object));
+Result<CompletionRequest> parse_fields(const JsonIn& object, const ParseContext& context) {
     Fields fields(object);
     engine::Request request;
     request.sampling = context.sampling;
@@ -371,21 +375,63 @@ Result<CompletionRequest> parse_completion(std::string_view body, const ParseCon
     parse_sampling(fields, *context.vocab, &request.sampling);
     parse_grammar(fields, body, GrammarRule::kGrammarWins, &request.sampling);
     parse_spec(fields, &request.spec);
-    parse_reply_options(fields, &result.reply);
-    refuse_unsupported(fields, context.n_slots);
+    parse_reply_options(fields, context.n_slots, &result.reply);
+    refuse_unsupported(fields);
     FORESAY_CHECK_OK(fields.status());
+    if (request.id_slot >= 0 && result.reply.n_choices > 1) {
+        return error(Code::kInvalidArgument, "Field 'id_slot': one slot can't hold several completions");
+    }
+    result.tasks.push_back(std::move(request));
+    return result;
+}
 
+void set_prompts(CompletionRequest* request, std::vector<Tokens> prompts) {
+    const engine::Request base = std::move(request->tasks.front());
+    request->tasks.clear();
+    for (Tokens& tokens : prompts) {
+        for (int32_t choice = 0; choice < request->reply.n_choices; ++choice) {
+            engine::Request& task = request->tasks.emplace_back(base);
+            task.prompt = choice + 1 == request->reply.n_choices ? std::move(tokens) : tokens;
+            if (base.sampling.seed != kRandomSeed) {
+                task.sampling.seed = base.sampling.seed + static_cast<uint32_t>(choice);
+            }
+        }
+    }
+}
+
+Result<CompletionRequest> parse_native(const JsonIn& object, const ParseContext& context) {
+    FORESAY_TRY(CompletionRequest result, parse_fields(object, context));
     std::string spelt;
-    const JsonIn* prompt = fields.find({"prompt"}, &spelt);
+    const JsonIn* prompt = Fields(object).find({"prompt"}, &spelt);
     if (prompt == nullptr) {
         return error(Code::kInvalidArgument, "key 'prompt' not found");
     }
-    FORESAY_TRY(std::vector<Tokens> prompts, parse_prompts(*prompt, *context.vocab, context.max_prompts));
-    for (Tokens& tokens : prompts) {
-        result.tasks.push_back(request);
-        result.tasks.back().prompt = std::move(tokens);
-    }
+    const size_t max_prompts = std::max<size_t>(context.max_prompts / static_cast<size_t>(result.reply.n_choices), 1);
+    FORESAY_TRY(std::vector<Tokens> prompts, parse_prompts(*prompt, *context.vocab, max_prompts));
+    set_prompts(&result, std::move(prompts));
     return result;
+}
+
+Result<CompletionRequest> parse_completion(std::string_view body, const ParseContext& context) {
+    JsonIn object;
+    FORESAY_CHECK_OK(parse_object(body, &object));
+    return parse_native(object, context);
+}
+
+Result<CompletionRequest> parse_text_completion(const JsonIn& object, const ParseContext& context) {
+    const Fields fields(object);
+    std::string spelt;
+    // Neutral values come from clients that send every field.
+    if (const JsonIn* echo = fields.find({"echo"}, &spelt); echo != nullptr && *echo != JsonIn(false)) {
+        return error(Code::kInvalidArgument, "Field 'echo': not supported; only false is");
+    }
+    if (const JsonIn* best_of = fields.find({"best_of"}, &spelt); best_of != nullptr && *best_of != JsonIn(1)) {
+        return error(Code::kInvalidArgument, "Field 'best_of': not supported; only 1 is");
+    }
+    if (const JsonIn* suffix = fields.find({"suffix"}, &spelt); suffix != nullptr && *suffix != JsonIn("")) {
+        return error(Code::kInvalidArgument, "Field 'suffix': not supported; use /infill");
+    }
+    return parse_native(object, context);
 }
 
 }  // namespace foresay::server

@@ -10,9 +10,12 @@
 
 #include "base/result.h"
 #include "engine/engine.h"
+#include "server/api/json.h"
 #include "vocab/vocab.h"
 
 namespace foresay::server {
+
+class ReplyStyle;
 
 /// What the request's fields default to and are checked against.
 struct ParseContext {
@@ -22,6 +25,7 @@ struct ParseContext {
     int32_t n_keep = 0;
     std::vector<std::string> stop;
     bool cache_prompt = true;
+    int32_t n_cache_reuse = 0;
     int32_t sse_ping_interval_s = 30;
     int32_t n_slots = 1;
     size_t max_prompts = 256;  ///< in one request
@@ -33,18 +37,30 @@ struct ReplyOptions {
     bool return_tokens = false;
     bool return_progress = false;
     bool timings_per_token = false;
+    bool include_usage = false;        ///< stream_options.include_usage
+    bool verbose = false;              ///< OpenAI replies carry the native object too
+    int32_t n_choices = 1;             ///< per prompt
     int32_t sse_ping_interval_s = 30;  ///< 0: never
     std::vector<std::string> response_fields;
 };
 
 struct CompletionRequest {
-    std::vector<engine::Request>
-        tasks;  ///< one per prompt, alike but for `prompt`, which may be empty (text "" without BOS)
+    /// n_choices per prompt, one prompt after the other; `prompt` may be empty (text "" without BOS).
+    std::vector<engine::Request> tasks;
     ReplyOptions reply;
+    std::shared_ptr<ReplyStyle> style;  ///< set by the route
 };
 
+/// The fields that every completion route takes, without the prompt: one task.
 /// Errors: invalid_argument (message names the field as the client spelt it), unsupported (a feature not there yet,
 /// named). Threads: any.
+Result<CompletionRequest> parse_fields(const JsonIn& object, const ParseContext& context);
+/// Gives the request its prompts: multiplies its one task by them and by the choices, with a seed for each choice.
+void set_prompts(CompletionRequest* request, std::vector<std::vector<vocab::TokenId>> prompts);
+/// POST /completion: fields and `prompt`; parse_completion from the body's text.
+Result<CompletionRequest> parse_native(const JsonIn& object, const ParseContext& context);
 Result<CompletionRequest> parse_completion(std::string_view body, const ParseContext& context);
+/// POST /v1/completions: the same with OpenAI's names; what can't be served is refused.
+Result<CompletionRequest> parse_text_completion(const JsonIn& object, const ParseContext& context);
 
 }  // namespace foresay::server

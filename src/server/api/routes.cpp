@@ -9,11 +9,13 @@
 #include <utility>
 
 #include "base/log.h"
-#include "server/api/completion_job.h"
+#include "server/api/completion_routes.h"
 #include "server/api/errors.h"
 #include "server/api/format_info.h"
 #include "server/api/json.h"
+#include "server/api/slot_actions.h"
 #include "server/api/text_tools.h"
+#include "server/page/page.h"
 
 namespace foresay::server {
 namespace {
@@ -21,8 +23,7 @@ namespace {
 // Two: one long prompt being tokenised must not hold up the short one behind it.
 constexpr int kWorkers = 2;
 
-constexpr std::array<std::string_view, 26> kLaterRoutes{"/v1/completions",
-                                                        "/chat/completions",
+constexpr std::array<std::string_view, 23> kLaterRoutes{"/chat/completions",
                                                         "/v1/chat/completions",
                                                         "/chat/completions/input_tokens",
                                                         "/v1/chat/completions/input_tokens",
@@ -33,7 +34,6 @@ constexpr std::array<std::string_view, 26> kLaterRoutes{"/v1/completions",
                                                         "/v1/responses/input_tokens",
                                                         "/v1/messages",
                                                         "/v1/messages/count_tokens",
-                                                        "/infill",
                                                         "/embedding",
                                                         "/embeddings",
                                                         "/v1/embeddings",
@@ -45,8 +45,7 @@ constexpr std::array<std::string_view, 26> kLaterRoutes{"/v1/completions",
                                                         "/lora-adapters",
                                                         "/v1/streams/lookup",
                                                         "/v1/audio/transcriptions",
-                                                        "/v1/systemone",
-                                                        "/slots/"};
+                                                        "/v1/systemone"};
 
 /// Adds the CORS headers to whatever is answered, and writes the log line.
 class RoutedWriter final : public http::ResponseWriter {
@@ -96,7 +95,7 @@ class RoutedWriter final : public http::ResponseWriter {
 };
 
 bool is_public(std::string_view path) {
-    return path == "/health" || path == "/v1/health" || path == "/";
+    return path == "/health" || path == "/v1/health" || path == "/" || path == "/index.html";
 }
 
 bool is_later_route(std::string_view path) {
@@ -235,6 +234,8 @@ void Router::handle(Request request, Writer inner) {
 void Router::get(const std::string& path, const Request& request, const Writer& writer) {
     if (path == "/health" || path == "/v1/health") {
         send_json(*writer, Json{{"status", "ok"}});
+    } else if (path == "/" || path == "/index.html") {
+        get_page(writer);
     } else if (path == "/props") {
         send_json(*writer, format_props(*app_));
     } else if (path == "/models" || path == "/v1/models") {
@@ -258,6 +259,25 @@ void Router::get(const std::string& path, const Request& request, const Writer& 
     }
 }
 
+void Router::get_page(const Writer& writer) const {
+    if (!options_.page) {
+        send_not_found(*writer);
+        return;
+    }
+    http::HttpReply reply;
+    reply.content_type = "text/html; charset=utf-8";
+    // The page is whole in itself: whatever a model writes into it can load nothing and talk to nobody else.
+    reply.headers = {
+        {"Content-Security-Policy",
+         "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; img-src "
+         "data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
+        {"X-Content-Type-Options", "nosniff"},
+        {"Referrer-Policy", "no-referrer"},
+        {"Cache-Control", "no-cache"}};
+    reply.body = page_html();
+    writer->send(std::move(reply));
+}
+
 void Router::get_slots(const Request& request, const Writer& writer) {
     if (!options_.slots) {
         send_disabled(*writer, "slots endpoint", "--slots");
@@ -275,7 +295,17 @@ void Router::get_slots(const Request& request, const Writer& writer) {
 
 void Router::post(const std::string& path, const Request& request, const Writer& writer) {
     if (path == "/completion" || path == "/completions") {
-        complete(request, writer);
+        complete(request, writer, native_completion);
+    } else if (path == "/v1/completions") {
+        complete(request, writer, text_completion);
+    } else if (path == "/infill") {
+        complete(request, writer, infill);
+    } else if (path.starts_with("/slots/")) {
+        if (options_.slot_save_path.empty()) {
+            send_disabled(*writer, "slots actions", "--slot-save-path");
+        } else {
+            answer_slot_action(app_, path.substr(7), *request, writer);
+        }
     } else if (path == "/tokenize") {
         answer_by_worker(request, writer, tokenize);
     } else if (path == "/detokenize") {
@@ -294,12 +324,12 @@ void Router::post(const std::string& path, const Request& request, const Writer&
     }
 }
 
-void Router::complete(const Request& request, const Writer& writer) {
+void Router::complete(const Request& request, const Writer& writer, CompletionJob::Parse parse) {
     auto job = std::make_shared<CompletionJob>(app_, writer);
     job->attach();
-    workers_->push([job, request, writer] {
+    workers_->push([job, request, writer, parse] {
         try {
-            job->submit(request->body);
+            job->submit(request->body, parse);
         } catch (const std::bad_alloc&) {
             writer->post([writer] { send_error(*writer, 500, "out of memory while reading the request"); });
         } catch (const std::exception& e) {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "server/api/app.h"
+#include "server/api/completion_job.h"
 #include "server/http/http_types.h"
 #include "server/metrics.h"
 #include "server/work_queue.h"
@@ -37,8 +38,9 @@ class Router {
     bool has_key(const http::HttpRequest& request) const;
     void get(const std::string& path, const Request& request, const Writer& writer);
     void post(const std::string& path, const Request& request, const Writer& writer);
+    void get_page(const Writer& writer) const;
     void get_slots(const Request& request, const Writer& writer);
-    void complete(const Request& request, const Writer& writer);
+    void complete(const Request& request, const Writer& writer, CompletionJob::Parse parse);
     /// Runs on a worker: body in, reply out.
     void answer_by_worker(const Request& request, const Writer& writer,
                           http::HttpReply (*answer)(const App& app, const std::string& body));
