@@ -1,7 +1,9 @@
 // Flags of the HTTP server and of what it makes of chats.
 #include <fmt/format.h>
 
+#include <array>
 #include <filesystem>
+#include <utility>
 
 #include "cli/flag_values.h"
 #include "cli/flags.h"
@@ -253,14 +255,42 @@ FlagGroup server_flags() {
                         "one thread serves all connections", check_int(-1, 4096)),
                 ignored({"--reuse-port"}, "LLAMA_ARG_REUSE_PORT", "", "share the port with other processes",
                         "the port isn't shared", check_anything()),
-                ignored({"--embd-normalize"}, "", "N", "how embeddings are normalised",
-                        "embeddings aren't supported yet", check_int(-1, kMaxInt)),
+                {.names = {"--embd-normalize"},
+                 .value = "N",
+                 .fallback = "2",
+                 .help = "norm of POST /embedding: -1 none, 0 largest value, 1 taxicab, 2 euclidean, above: p-norm",
+                 .set = to_int([](Options& o) -> int32_t& { return o.server.embd_normalize; }, -1, kMaxInt),
+                 .commands = kServe},
                 refused({"--path"}, "LLAMA_ARG_STATIC_PATH", "DIR", "serve the files of DIR"),
                 refused({"--ssl-key-file"}, "LLAMA_ARG_SSL_KEY_FILE", "FILE", "TLS", "put a TLS proxy in front"),
                 refused({"--ssl-cert-file"}, "LLAMA_ARG_SSL_CERT_FILE", "FILE", "TLS", "put a TLS proxy in front"),
-                refused({"--embedding", "--embeddings"}, "LLAMA_ARG_EMBEDDINGS", "", "serve embeddings"),
+                {.names = {"--embedding", "--embeddings"},
+                 .env = "LLAMA_ARG_EMBEDDINGS",
+                 .fallback = "off",
+                 .help = "serve embeddings, beside completions",
+                 .set = to_bool([](Options& o) -> bool& { return o.engine.embeddings; }),
+                 .commands = kServe},
                 refused({"--rerank", "--reranking"}, "LLAMA_ARG_RERANKING", "", "serve reranking"),
-                refused({"--pooling"}, "LLAMA_ARG_POOLING", "TYPE", "pooling of embeddings"),
+                {.names = {"--pooling"},
+                 .env = "LLAMA_ARG_POOLING",
+                 .value = "none|mean|cls|last",
+                 .fallback = "the file's, else mean",
+                 .help = "how a text's rows become one embedding",
+                 .set = [](Options& o, std::string_view text) -> Status {
+                     const std::array<std::pair<std::string_view, engine::Pooling>, 4> kinds{
+                         {{"none", engine::Pooling::kNone},
+                          {"mean", engine::Pooling::kMean},
+                          {"cls", engine::Pooling::kCls},
+                          {"last", engine::Pooling::kLast}}};
+                     for (const auto& [name, pooling] : kinds) {
+                         if (name == text) {
+                             o.engine.pooling = pooling;
+                             return ok();
+                         }
+                     }
+                     return error(Code::kInvalidArgument, fmt::format("{} is none of none, mean, cls, last", text));
+                 },
+                 .commands = kServe},
                 refused({"-sp", "--special"}, "", "", "show special tokens in the text"),
                 refused({"--sleep-idle-seconds"}, "", "N", "unload the model when idle"),
                 refused({"--spm-infill"}, "", "", "suffix first for infill"),

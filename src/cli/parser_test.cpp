@@ -117,7 +117,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"-m x -jf /nowhere", "argument \"-jf\"", "/nowhere"},
         Bad{"-m x --grammar-file /nowhere", "argument \"--grammar-file\"", "/nowhere"},
         Bad{"-m x --lora f", "--lora", "not supported yet"},
-        Bad{"-m x --embeddings", "--embeddings", "not supported yet"},
+        Bad{"-m x --reranking", "--reranking", "not supported yet"},
         Bad{"-m x --mmproj f", "--mmproj", "not supported yet"},
         Bad{"-hf a/b", "argument \"-hf\"", "downloads no models"},
         Bad{"-m x --no-webui=maybe", "--no-webui", "neither on"},

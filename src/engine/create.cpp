@@ -65,6 +65,7 @@ Result<std::unique_ptr<EngineImpl>> EngineImpl::create(const EngineOptions& opti
     engine->options_ = options;
     FORESAY_CHECK_OK(engine->load());
     FORESAY_CHECK_OK(engine->load_drafters());
+    FORESAY_CHECK_OK(engine->prepare_embeddings());
     engine->describe();
     engine->thread_ = std::thread([raw = engine.get()] { raw->run(); });
     return engine;
@@ -216,6 +217,25 @@ Result<std::unique_ptr<spec::Drafter>> EngineImpl::load_draft_model(SpecType typ
     setup.n_ubatch = options_.n_ubatch;
     setup.n_max = spec.n_max;
     return spec::make_feature_drafter(name, setup);
+}
+
+Status EngineImpl::prepare_embeddings() {
+    if (!options_.embeddings) {
+        return ok();
+    }
+    const gguf::File& file = runner_->model().file();
+    constexpr uint32_t kAbsent =
+        1;  // mean: a text model that wasn't made for embeddings has no token that sums them up
+    FORESAY_TRY(const uint32_t type, file.u32_or(runner_->model().hparams().arch + ".pooling_type", kAbsent));
+    if (!options_.pooling && type > 3) {
+        return error(Code::kUnsupported,
+                     fmt::format("the model asks for pooling type {} (rank), which is not supported", type),
+                     "--pooling", "choose none, mean, cls or last");
+    }
+    pooling_ = options_.pooling.value_or(static_cast<Pooling>(type));
+    model::TapSpec taps = runner_->taps();
+    taps.hidden = true;
+    return runner_->set_taps(std::move(taps));
 }
 
 void EngineImpl::describe() {

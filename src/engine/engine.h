@@ -48,6 +48,9 @@ struct SpecRequest {
     std::optional<int32_t> relaxed_top_n;
 };
 
+/// How the rows of a text become one vector.
+enum class Pooling { kNone, kMean, kCls, kLast };
+
 struct EngineOptions {
     std::string model;
     std::string alias;     ///< shown as the model's name; empty: the path
@@ -63,6 +66,8 @@ struct EngineOptions {
     bool context_shift = false;
     int32_t n_keep = 0;  ///< default of requests
     bool repack = true;
+    bool embeddings = false;         ///< requests with `embed` are served
+    std::optional<Pooling> pooling;  ///< absent: what the file says, else mean
     SpecOptions spec;
     std::function<void(const std::string& stage, float fraction)> progress;  ///< load progress, 0..1; may be empty
 };
@@ -74,6 +79,7 @@ struct Request {
     int32_t n_keep = 0;      ///< kept at a context shift; -1 all of the prompt
     int32_t n_discard = 0;   ///< dropped per shift; 0: half of the rest
     std::vector<std::string> stop;
+    bool embed = false;  ///< no text: the pooled hidden rows of the prompt, Sink::embedding()
     bool marks = false;  ///< fill TokenEvent::mark
     int32_t n_probs = 0;
     bool post_sampling_probs = false;
@@ -158,6 +164,9 @@ class Sink {
     virtual void prompt_progress(int32_t processed, int32_t cached, int32_t total, double ms) {
         (void)processed, (void)cached, (void)total, (void)ms;
     }
+
+    /// Of a request with `embed`, before final(): n_embd values, or those of every row with Pooling::kNone.
+    virtual void embedding(std::vector<float> values) { (void)values; }
 
     virtual void token(const TokenEvent& event) = 0;
     virtual void final(const Final& result) = 0;
@@ -261,6 +270,7 @@ class Engine {
     virtual void shutdown() = 0;
 
     virtual const ModelInfo& info() const = 0;
+    virtual Pooling pooling() const = 0;  ///< in force for requests with `embed`
     virtual const EngineOptions& options() const = 0;
     virtual std::shared_ptr<const vocab::Vocab> vocab() const = 0;
     virtual std::vector<SlotSnapshot> slots() const = 0;  ///< threads: any

@@ -106,6 +106,9 @@ Result<int64_t> EngineImpl::submit(Request request, std::shared_ptr<Sink> sink) 
     if (request.id_slot < -1 || request.id_slot >= options_.n_parallel) {
         return error(Code::kInvalidArgument, "Invalid slot ID", "id_slot");
     }
+    if (request.embed && !options_.embeddings) {
+        return error(Code::kUnsupported, "embeddings are off", "--embeddings", "start with --embeddings");
+    }
     Task task;
     FORESAY_TRY(task.spec, resolve_spec(request.spec));
     FORESAY_TRY(task.sampler, sampling::Sampler::create(request.sampling, vocab_, grammars_.get()));
@@ -422,7 +425,7 @@ void EngineImpl::move_chunks(Slot& slot, const Request& request) {
 
 void EngineImpl::start(Slot& slot, Task task) {
     const Request& request = task.request;
-    const int32_t n_common = request.cache_prompt ? reuse_prefix(slot, request) : 0;
+    const int32_t n_common = request.cache_prompt && !request.embed ? reuse_prefix(slot, request) : 0;
     if (n_common == 0 && drafter_ != nullptr) {
         drafter_->reset(slot.id);
     }
@@ -435,6 +438,7 @@ void EngineImpl::start(Slot& slot, Task task) {
     slot.has_new_line = false;
     slot.line_seen = false;
     slot.timings = Timings{};
+    slot.pooled.clear();
     slot.timings.cache_n = slot.n_past;
     slot.text.emplace(request.stop);
     slot.t_start = Clock::now();

@@ -31,6 +31,8 @@ class EngineImpl : public Engine {
 
     const ModelInfo& info() const override { return info_; }
 
+    Pooling pooling() const override { return pooling_; }
+
     const EngineOptions& options() const override { return options_; }
 
     std::shared_ptr<const vocab::Vocab> vocab() const override { return vocab_; }
@@ -45,6 +47,7 @@ class EngineImpl : public Engine {
     Status load();
     Status load_drafters();
     Result<std::unique_ptr<spec::Drafter>> load_draft_model(SpecType type);
+    Status prepare_embeddings();
     void describe();
 
     // engine_impl.cpp: queue and slots
@@ -84,6 +87,8 @@ class EngineImpl : public Engine {
     /// Shows one token; true when it ended the task.
     bool emit(Slot& slot, const spec::Emitted& emitted, TokenEvent event);
     void prompt_done(Slot& slot);
+    void pool(Slot& slot, std::span<const float> rows);
+    void finish_embedding(Slot& slot);
 
     EngineOptions options_;
     ModelInfo info_;
@@ -93,6 +98,7 @@ class EngineImpl : public Engine {
     std::unique_ptr<model::Runner> runner_;
     std::unique_ptr<spec::Chain> drafter_;  ///< null: no speculation
     std::vector<Slot> slots_;
+    Pooling pooling_ = Pooling::kMean;
     uint64_t fingerprint_ = 0;  ///< of the model, for slot files; computed at first need
     spec::VerifyResult verify_result_;
     std::vector<TokenEvent> events_;

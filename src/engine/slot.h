@@ -52,6 +52,7 @@ struct Slot {
     bool truncated = false;
     bool has_new_line = false;
     Timings timings;
+    std::vector<double> pooled;  ///< of a task with `embed`: what the rows so far add up to
     Clock::time_point t_start{};
     Clock::time_point t_first_token{};
     bool line_seen = false;  ///< a newline came since generation began (time limit looks at it)

@@ -216,8 +216,14 @@ Status EngineImpl::decode(std::vector<Block>& blocks) {
             metrics_.n_busy_slots_total += parts.size();
         }
         size_t i_logits = 0;
+        size_t i_hidden = 0;
         for (const auto& [block, n_taken] : parts) {
             Slot& slot = *block->slot;
+            if (block->is_prompt && slot.task->request.embed) {
+                const auto n_embd = static_cast<size_t>(info_.n_embd);
+                pool(slot, runner_->hidden().subspan(i_hidden * n_embd, n_taken * n_embd));
+            }
+            i_hidden += n_taken;
             if (!block->is_prompt) {
                 verify(*block, std::span(logits).subspan(i_logits, n_taken));
                 i_logits += n_taken;
@@ -261,11 +267,48 @@ void EngineImpl::prompt_done(Slot& slot) {
         metrics_.prompt_tokens_total += static_cast<uint64_t>(slot.timings.prompt_n);
         metrics_.prompt_seconds_total += slot.timings.prompt_ms / 1000.0;
     }
-    if (slot.task->request.n_predict == 0) {
+    if (slot.task->request.embed) {
+        finish_embedding(slot);
+    } else if (slot.task->request.n_predict == 0) {
         finish(slot, StopType::kLimit, "", "");
     } else if (drafter_ != nullptr) {
         drafter_->begin(slot.id, slot.context);
     }
+}
+
+/// In the order of the positions, in double: the same bits whatever the pieces in which a prompt came.
+void EngineImpl::pool(Slot& slot, std::span<const float> rows) {
+    const auto n_embd = static_cast<size_t>(info_.n_embd);
+    std::vector<double>& pooled = slot.pooled;
+    switch (pooling_) {
+        case Pooling::kNone:
+            pooled.insert(pooled.end(), rows.begin(), rows.end());
+            break;
+        case Pooling::kMean:
+            pooled.resize(n_embd);
+            for (size_t i = 0; i < rows.size(); ++i) {
+                pooled[i % n_embd] += static_cast<double>(rows[i]);
+            }
+            break;
+        case Pooling::kCls:
+            if (pooled.empty()) {
+                pooled.assign(rows.begin(), rows.begin() + static_cast<ptrdiff_t>(n_embd));
+            }
+            break;
+        case Pooling::kLast:
+            pooled.assign(rows.end() - static_cast<ptrdiff_t>(n_embd), rows.end());
+            break;
+    }
+}
+
+void EngineImpl::finish_embedding(Slot& slot) {
+    const double divisor = pooling_ == Pooling::kMean ? slot.n_prompt : 1.0;
+    std::vector<float> values(slot.pooled.size());
+    std::transform(slot.pooled.begin(), slot.pooled.end(), values.begin(),
+                   [&](double sum) { return static_cast<float>(sum / divisor); });
+    slot.pooled.clear();
+    slot.task->sink->embedding(std::move(values));
+    finish(slot, StopType::kLimit, "", "");
 }
 
 void EngineImpl::verify(Block& block, std::span<const std::span<const float>> rows) {

@@ -142,6 +142,7 @@ class FakeEngine final : public engine::Engine {
         info_.n_vocab = ByteVocab::kTokens;
         info_.n_ctx_slot = 64;
         info_.n_parallel = 2;
+        info_.n_embd = 2;
         info_.spec_types = "draft-simple";
         options_.spec.n_max = 8;
         info_.spec_n_max = 8;
@@ -173,6 +174,7 @@ class FakeEngine final : public engine::Engine {
         task.script.result.relaxed_top_n = request.spec.relaxed_top_n.value_or(0);
         task.script.result.slot = static_cast<int>(next_id_) % info_.n_parallel;
         task.n_prompt = n_prompt;
+        task.embed = request.embed;
         task.sink = std::move(sink);
         requests_.push_back(std::move(request));
         tasks_.emplace(next_id_, std::move(task));
@@ -217,6 +219,8 @@ class FakeEngine final : public engine::Engine {
     }
 
     const engine::ModelInfo& info() const override { return info_; }
+
+    engine::Pooling pooling() const override { return pooling_; }
 
     const engine::EngineOptions& options() const override { return options_; }
 
@@ -277,6 +281,7 @@ class FakeEngine final : public engine::Engine {
     engine::ModelInfo info_;
     engine::EngineOptions options_;
     std::vector<std::string> slot_paths_;
+    engine::Pooling pooling_ = engine::Pooling::kMean;
     std::shared_ptr<ByteVocab> vocab_ = std::make_shared<ByteVocab>();
 
   private:
@@ -285,6 +290,7 @@ class FakeEngine final : public engine::Engine {
         std::shared_ptr<engine::Sink> sink;
         size_t next = 0;
         int32_t n_prompt = 0;
+        bool embed = false;
         bool begun = false;
         bool counted = false;
         bool cancelled = false;
@@ -345,6 +351,9 @@ class FakeEngine final : public engine::Engine {
         }
         if (stopping_ || task.next == task.script.events.size()) {
             if (task.script.error.empty()) {
+                if (task.embed) {
+                    task.sink->embedding({3.0F, static_cast<float>(task.n_prompt)});
+                }
                 task.sink->final(task.script.result);
             } else {
                 task.sink->failed(error(Code::kInternal, task.script.error));

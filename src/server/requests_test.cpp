@@ -148,7 +148,7 @@ std::vector<BadRequest> bad_completions() {
         {"/v1/chat/completions", R"({"messages":[]})", 501, kUnsupportedType, "not yet available"},
         {"/infill", R"({"input_prefix":"a","input_suffix":"b"})", 501, kUnsupportedType,
          "Infill is not supported by this model: prefix token is missing, suffix token is missing"},
-        {"/v1/embeddings", "{}", 501, kUnsupportedType, "not yet available"},
+        {"/v1/embeddings", R"({"input":"a"})", 501, kUnsupportedType, "`--embeddings`"},
         {"/slots/0?action=save", "{}", 501, kUnsupportedType, "`--slot-save-path`"},
         {"/props", "{}", 501, kUnsupportedType, "`--props`"},
         {"/api/generate", "{}", 404, "not_found_error", "File Not Found"},

@@ -49,6 +49,7 @@ struct ServerOptions {
     std::vector<std::string> stop;
     bool cache_prompt = true;
     int32_t n_cache_reuse = 0;
+    int32_t embd_normalize = 2;  ///< of POST /embedding
 };
 
 /// The server. It binds and answers (503 `Loading model`) from create() on, and serves from set_engine() on.

@@ -19,6 +19,7 @@ std::shared_ptr<App> App::make(const ServerOptions& options, std::shared_ptr<eng
     app->parse.stop = options.stop;
     app->parse.cache_prompt = options.cache_prompt;
     app->parse.n_cache_reuse = options.n_cache_reuse;
+    app->parse.embd_normalize = options.embd_normalize;
     app->parse.sse_ping_interval_s = std::max(options.sse_ping_interval_s, 0);
     app->parse.n_slots = info.n_parallel;
     app->parse.max_prompts = static_cast<size_t>(std::max(options.max_queued, 0) + std::max(info.n_parallel, 1));

@@ -26,6 +26,7 @@ struct ParseContext {
     std::vector<std::string> stop;
     bool cache_prompt = true;
     int32_t n_cache_reuse = 0;
+    int32_t embd_normalize = 2;
     int32_t sse_ping_interval_s = 30;
     int32_t n_slots = 1;
     size_t max_prompts = 256;  ///< in one request

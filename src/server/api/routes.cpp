@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "server/api/completion_routes.h"
+#include "server/api/embedding_job.h"
 #include "server/api/errors.h"
 #include "server/api/format_info.h"
 #include "server/api/json.h"
@@ -23,7 +24,7 @@ namespace {
 // Two: one long prompt being tokenised must not hold up the short one behind it.
 constexpr int kWorkers = 2;
 
-constexpr std::array<std::string_view, 23> kLaterRoutes{"/chat/completions",
+constexpr std::array<std::string_view, 20> kLaterRoutes{"/chat/completions",
                                                         "/v1/chat/completions",
                                                         "/chat/completions/input_tokens",
                                                         "/v1/chat/completions/input_tokens",
@@ -34,9 +35,6 @@ constexpr std::array<std::string_view, 23> kLaterRoutes{"/chat/completions",
                                                         "/v1/responses/input_tokens",
                                                         "/v1/messages",
                                                         "/v1/messages/count_tokens",
-                                                        "/embedding",
-                                                        "/embeddings",
-                                                        "/v1/embeddings",
                                                         "/rerank",
                                                         "/reranking",
                                                         "/v1/rerank",
@@ -298,6 +296,10 @@ void Router::post(const std::string& path, const Request& request, const Writer&
         complete(request, writer, native_completion);
     } else if (path == "/v1/completions") {
         complete(request, writer, text_completion);
+    } else if (path == "/embedding" || path == "/embeddings") {
+        embed(request, writer, false);
+    } else if (path == "/v1/embeddings") {
+        embed(request, writer, true);
     } else if (path == "/infill") {
         complete(request, writer, infill);
     } else if (path.starts_with("/slots/")) {
@@ -322,6 +324,22 @@ void Router::post(const std::string& path, const Request& request, const Writer&
     } else {
         send_not_found(*writer);
     }
+}
+
+void Router::embed(const Request& request, const Writer& writer, bool is_openai) {
+    if (!app_->engine->options().embeddings) {
+        send_disabled(*writer, "embeddings", "--embeddings");
+        return;
+    }
+    auto job = std::make_shared<EmbeddingJob>(app_, writer, is_openai);
+    workers_->push([job, request, writer] {
+        try {
+            job->submit(request->body);
+        } catch (const std::exception& e) {
+            log::error("internal error in a request: {}", e.what());
+            writer->post([writer] { send_error(*writer, 500, "internal error"); });
+        }
+    });
 }
 
 void Router::complete(const Request& request, const Writer& writer, CompletionJob::Parse parse) {

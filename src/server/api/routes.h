@@ -40,6 +40,7 @@ class Router {
     void post(const std::string& path, const Request& request, const Writer& writer);
     void get_page(const Writer& writer) const;
     void get_slots(const Request& request, const Writer& writer);
+    void embed(const Request& request, const Writer& writer, bool is_openai);
     void complete(const Request& request, const Writer& writer, CompletionJob::Parse parse);
     /// Runs on a worker: body in, reply out.
     void answer_by_worker(const Request& request, const Writer& writer,
