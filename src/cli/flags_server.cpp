@@ -39,7 +39,17 @@ Status take_ping(Options& options, std::string_view text) {
     return ok();
 }
 
-constexpr const char* kNoChat = "chat completions aren't served yet";
+/// A name or a text: what holds a tag is a text.
+Status take_template(Options& options, std::string_view text) {
+    if (text != "chatml" && text.find("{{") == std::string_view::npos && text.find("{%") == std::string_view::npos) {
+        return error(Code::kUnsupported,
+                     fmt::format("built-in template '{}' is not there; chatml is, and the text of any", text));
+    }
+    options.server.chat_template = text;
+    return ok();
+}
+
+constexpr const char* kNoChat = "requests say it for themselves";
 
 Flag ignored(std::vector<std::string> names, std::string env, std::string value, std::string help, std::string note,
              Setter check) {
@@ -300,15 +310,29 @@ FlagGroup server_flags() {
 FlagGroup template_flags() {
     return {"Chat",
             {
-                ignored_boolean({"--jinja"}, {"--no-jinja"}, "LLAMA_ARG_JINJA", "use the model's own chat template",
-                                kNoChat),
-                ignored({"--chat-template"}, "LLAMA_ARG_CHAT_TEMPLATE", "NAME", "built-in template or the text of one",
-                        kNoChat, check_anything()),
-                ignored({"--chat-template-file"}, "LLAMA_ARG_CHAT_TEMPLATE_FILE", "FILE", "file of a template", kNoChat,
-                        [](Options&, std::string_view path) -> Status {
-                            FORESAY_TRY([[maybe_unused]] const std::string text, read_text_file(std::string(path)));
-                            return ok();
-                        }),
+                {.names = {"--jinja"},
+                 .negated = {"--no-jinja"},
+                 .env = "LLAMA_ARG_JINJA",
+                 .fallback = "on",
+                 .help = "chats may have tools; off: they are refused",
+                 .set = to_bool([](Options& o) -> bool& { return o.server.jinja; }),
+                 .commands = kServe},
+                {.names = {"--chat-template"},
+                 .env = "LLAMA_ARG_CHAT_TEMPLATE",
+                 .value = "NAME|TEXT",
+                 .fallback = "the model's",
+                 .help = "chatml, or the text of a Jinja template",
+                 .set = take_template,
+                 .commands = kServe},
+                {.names = {"--chat-template-file"},
+                 .env = "LLAMA_ARG_CHAT_TEMPLATE_FILE",
+                 .value = "FILE",
+                 .help = "file of a Jinja template",
+                 .set = [](Options& o, std::string_view path) -> Status {
+                     FORESAY_TRY(o.server.chat_template, read_text_file(std::string(path)));
+                     return ok();
+                 },
+                 .commands = kServe},
                 ignored({"--chat-template-kwargs"}, "LLAMA_ARG_CHAT_TEMPLATE_KWARGS", "JSON",
                         "variables for the template", kNoChat, check_anything()),
                 ignored({"--reasoning-format"}, "LLAMA_ARG_THINK", "NAME", "how thinking is taken out of replies",
@@ -332,8 +356,13 @@ FlagGroup template_flags() {
                  .commands = kServe},
                 ignored({"--reasoning-budget-message"}, "LLAMA_ARG_THINK_BUDGET_MESSAGE", "TEXT",
                         "text when the budget ends", kNoChat, check_anything()),
-                ignored_boolean({"--prefill-assistant"}, {"--no-prefill-assistant"}, "LLAMA_ARG_PREFILL_ASSISTANT",
-                                "continue a last message of the assistant", kNoChat),
+                {.names = {"--prefill-assistant"},
+                 .negated = {"--no-prefill-assistant"},
+                 .env = "LLAMA_ARG_PREFILL_ASSISTANT",
+                 .fallback = "on",
+                 .help = "continue a last message of the assistant",
+                 .set = to_bool([](Options& o) -> bool& { return o.server.prefill_assistant; }),
+                 .commands = kServe},
                 ignored_boolean({"--skip-chat-parsing"}, {"--no-skip-chat-parsing"}, "LLAMA_ARG_SKIP_CHAT_PARSING",
                                 "leave replies as they are", kNoChat),
                 {.names = {"-e", "--escape"},

@@ -49,6 +49,9 @@ struct ServerOptions {
     std::vector<std::string> stop;
     bool cache_prompt = true;
     int32_t n_cache_reuse = 0;
+    std::string chat_template;  ///< text; empty: the model's own, else ChatML
+    bool jinja = true;          ///< false: requests can't have tools
+    bool prefill_assistant = true;
     int32_t embd_normalize = 2;  ///< of POST /embedding
 };
 

@@ -6,7 +6,40 @@
 #include <chrono>
 #include <utility>
 
+#include "base/log.h"
+#include "chat/jinja/template.h"
+
 namespace foresay::server {
+
+namespace {
+
+// For models without a template of their own, as llama-server does.
+constexpr const char* kChatMl =
+    "{% for message in messages %}{{ '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' }}{% "
+    "endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
+
+/// A template that can't be parsed costs the chat routes only.
+void load_template(const ServerOptions& options, App* app) {
+    std::string source = options.chat_template;
+    if (source.empty()) {
+        source = app->parse.vocab->chat_template();
+    }
+    if (source.empty() || source == "chatml") {
+        source = kChatMl;
+    }
+    Result<jinja::Template> parsed = jinja::Template::parse(source);
+    if (parsed) {
+        app->chat_template = std::make_shared<const jinja::Template>(std::move(*parsed));
+    } else {
+        app->chat_template_error = parsed.error().to_string();
+        log::warn("srv  {:>12}: no chat: the template can't be used: {}", "start", app->chat_template_error);
+    }
+    app->chat.jinja = options.jinja;
+    app->chat.prefill_assistant = options.prefill_assistant;
+}
+
+}  // namespace
 
 std::shared_ptr<App> App::make(const ServerOptions& options, std::shared_ptr<engine::Engine> engine) {
     auto app = std::make_shared<App>();
@@ -30,6 +63,7 @@ std::shared_ptr<App> App::make(const ServerOptions& options, std::shared_ptr<eng
     app->format.spec.n_max = info.spec_n_max;  // n-gram types have lengths of their own
     app->start_unix_s =
         std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+    load_template(options, app.get());
     app->engine = std::move(engine);
     return app;
 }

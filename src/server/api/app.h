@@ -8,10 +8,15 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "server/api/chat_options.h"
 #include "server/api/errors.h"
 #include "server/api/format_completion.h"
 #include "server/api/parse_completion.h"
 #include "server/server.h"
+
+namespace foresay::jinja {
+class Template;
+}
 
 namespace foresay::server {
 
@@ -36,6 +41,9 @@ struct App {
     FormatContext format;
     Counters counters;
     int64_t start_unix_s = 0;
+    ChatOptions chat;
+    std::shared_ptr<const jinja::Template> chat_template;  ///< null: it can't be parsed
+    std::string chat_template_error;
 
     static std::shared_ptr<App> make(const ServerOptions& options, std::shared_ptr<engine::Engine> engine);
 };

@@ -60,12 +60,15 @@ Json format_props(const App& app) {
     j["endpoint_metrics"] = app.options.metrics;
     j["ui"] = app.options.page;
     j["ui_settings"] = Json::object();
-    j["chat_template"] = std::string(vocab.chat_template());
+    j["chat_template"] =
+        app.options.chat_template.empty() ? std::string(vocab.chat_template()) : app.options.chat_template;
     Json caps;
     for (const char* name : {"supports_tools", "supports_tool_calls", "supports_parallel_tool_calls",
                              "supports_system_role", "supports_string_content", "supports_typed_content",
                              "supports_object_arguments", "supports_preserve_reasoning", "supports_reasoning_effort"}) {
-        caps[name] = false;  // no chat route yet
+        const std::string_view key = name;
+        caps[name] =
+            app.chat_template != nullptr && (key == "supports_system_role" || key == "supports_string_content");
     }
     j["chat_template_caps"] = std::move(caps);
     j["bos_token"] = token_text(vocab, vocab.bos());

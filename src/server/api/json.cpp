@@ -68,6 +68,32 @@ int nesting(std::string_view text) {
     return deepest;
 }
 
+constexpr size_t kMaxOrderedKeys = 1000;
+constexpr size_t kMaxKeys = 100'000;
+
+bool has_too_many_keys(const JsonIn& value) {
+    if (value.is_object() && value.size() > kMaxOrderedKeys) {
+        return true;
+    }
+    return value.is_structured() && std::any_of(value.begin(), value.end(), has_too_many_keys);
+}
+
+/// Keys of valid JSON, equal ones too: colons outside strings.
+size_t count_keys(std::string_view text) {
+    size_t n = 0;
+    bool in_string = false;
+    for (size_t i = 0; i < text.size(); ++i) {
+        if (in_string && text[i] == '\\') {
+            ++i;
+        } else if (text[i] == '"') {
+            in_string = !in_string;
+        } else if (!in_string && text[i] == ':') {
+            ++n;
+        }
+    }
+    return n;
+}
+
 }  // namespace
 
 Status parse_object(std::string_view text, JsonIn* out) {
@@ -93,6 +119,16 @@ Status parse_object(std::string_view text, JsonIn* out) {
                      fmt::format("type error: request body must be an object, but is {}", out->type_name()));
     }
     return ok();
+}
+
+Result<Json> parse_ordered(std::string_view text) {
+    JsonIn checked;
+    FORESAY_CHECK_OK(parse_object(text, &checked));
+    if (has_too_many_keys(checked) || count_keys(text) > kMaxKeys) {
+        return error(Code::kInvalidArgument,
+                     fmt::format("more than {} keys in an object or {} in all", kMaxOrderedKeys, kMaxKeys));
+    }
+    return Json::parse(text.begin(), text.end(), nullptr, false);
 }
 
 std::string dump(const Json& value) {

@@ -23,6 +23,10 @@ inline constexpr int kMaxJsonDepth = 64;
 /// object.
 Status parse_object(std::string_view text, JsonIn* out);
 
+/// The same with the keys in the client's order, as templates want them. Errors: also an object of over 1000 keys, or
+/// 100,000 in all: the ordered kind looks each up one by one.
+Result<Json> parse_ordered(std::string_view text);
+
 /// One line of JSON; invalid UTF-8 becomes U+FFFD.
 std::string dump(const Json& value);
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "server/api/chat_routes.h"
 #include "server/api/completion_routes.h"
 #include "server/api/embedding_job.h"
 #include "server/api/errors.h"
@@ -24,26 +25,19 @@ namespace {
 // Two: one long prompt being tokenised must not hold up the short one behind it.
 constexpr int kWorkers = 2;
 
-constexpr std::array<std::string_view, 20> kLaterRoutes{"/chat/completions",
-                                                        "/v1/chat/completions",
-                                                        "/chat/completions/input_tokens",
-                                                        "/v1/chat/completions/input_tokens",
-                                                        "/v1/chat/completions/control",
-                                                        "/responses",
-                                                        "/v1/responses",
-                                                        "/responses/input_tokens",
-                                                        "/v1/responses/input_tokens",
-                                                        "/v1/messages",
-                                                        "/v1/messages/count_tokens",
-                                                        "/rerank",
-                                                        "/reranking",
-                                                        "/v1/rerank",
-                                                        "/v1/reranking",
-                                                        "/apply-template",
-                                                        "/lora-adapters",
-                                                        "/v1/streams/lookup",
-                                                        "/v1/audio/transcriptions",
-                                                        "/v1/systemone"};
+constexpr std::array<std::string_view, 9> kLaterRoutes{
+
+    "/v1/chat/completions/control",
+
+    "/rerank",
+    "/reranking",
+    "/v1/rerank",
+    "/v1/reranking",
+
+    "/lora-adapters",
+    "/v1/streams/lookup",
+    "/v1/audio/transcriptions",
+    "/v1/systemone"};
 
 /// Adds the CORS headers to whatever is answered, and writes the log line.
 class RoutedWriter final : public http::ResponseWriter {
@@ -300,6 +294,20 @@ void Router::post(const std::string& path, const Request& request, const Writer&
         embed(request, writer, false);
     } else if (path == "/v1/embeddings") {
         embed(request, writer, true);
+    } else if (path == "/chat/completions" || path == "/v1/chat/completions") {
+        complete(request, writer, chat_completion);
+    } else if (path == "/responses" || path == "/v1/responses") {
+        complete(request, writer, responses_completion);
+    } else if (path == "/v1/messages") {
+        complete(request, writer, messages_completion);
+    } else if (path == "/chat/completions/input_tokens" || path == "/v1/chat/completions/input_tokens") {
+        answer_by_worker(request, writer, count_chat_tokens);
+    } else if (path == "/responses/input_tokens" || path == "/v1/responses/input_tokens") {
+        answer_by_worker(request, writer, count_responses_tokens);
+    } else if (path == "/v1/messages/count_tokens") {
+        answer_by_worker(request, writer, count_messages_tokens);
+    } else if (path == "/apply-template") {
+        answer_by_worker(request, writer, apply_template);
     } else if (path == "/infill") {
         complete(request, writer, infill);
     } else if (path.starts_with("/slots/")) {

@@ -1,0 +1,14 @@
+// POST /v1/chat/completions: how its answers look. Source: shared/spec/server-api.md, sections 6.3 and 7.2.
+#pragma once
+
+#include <memory>
+
+#include "server/api/chat_parts.h"
+#include "server/api/openai.h"
+
+namespace foresay::server {
+
+std::unique_ptr<ReplyStyle> make_chat_style(std::shared_ptr<const FormatContext> context, const ReplyOptions& reply,
+                                            ChatParse parse);
+
+}  // namespace foresay::server
