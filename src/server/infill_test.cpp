@@ -53,7 +53,7 @@ TEST(Infill, RefusesByName) {
     ParseContext context;
     context.vocab = std::make_shared<ByteVocab>();
     const auto message = [&](const char* body, const vocab::FimTokens& fim = kFim) {
-        const auto result = parse_infill(nlohmann::json::parse(body), context, fim, 64);
+        const auto result = parse_infill(nlohmann::json::parse(body), body, context, fim, 64);
         return result ? std::string("fine") : result.error().message;
     };
     EXPECT_EQ(message(R"({"input_prefix":"a","input_suffix":"b"})"), "fine");

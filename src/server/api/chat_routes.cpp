@@ -82,13 +82,8 @@ Result<Prepared> prepare(const App& app, const std::string& body) {
     if (object.contains("logprobs") && object["logprobs"].is_boolean()) {
         object["logprobs"] = wants ? (has_top ? object["top_logprobs"] : JsonIn(20)) : JsonIn(0);
     }
-    object.erase("response_format");
-    object.erase("json_schema");
-    if (!rendered.chat.schema.is_null()) {
-        object["json_schema"] = rendered.chat.schema;
-    }
     Prepared prepared;
-    FORESAY_TRY(prepared.request, parse_fields(object, app.parse));
+    FORESAY_TRY(prepared.request, parse_fields(object, body, app.parse));
     set_prompts(&prepared.request, {encode_prompt(*app.parse.vocab, rendered.prompt)});
     prepared.parse = parser_for(rendered);
     return prepared;

@@ -25,7 +25,7 @@ Result<CompletionRequest> native_completion(const std::string& body, const std::
 Result<CompletionRequest> text_completion(const std::string& body, const std::shared_ptr<App>& app) {
     JsonIn object;
     FORESAY_CHECK_OK(parse_object(body, &object));
-    FORESAY_TRY(CompletionRequest request, parse_text_completion(object, app->parse));
+    FORESAY_TRY(CompletionRequest request, parse_text_completion(object, body, app->parse));
     request.style = make_text_style(format_of(app), request.reply);
     return request;
 }
@@ -33,8 +33,8 @@ Result<CompletionRequest> text_completion(const std::string& body, const std::sh
 Result<CompletionRequest> infill(const std::string& body, const std::shared_ptr<App>& app) {
     JsonIn object;
     FORESAY_CHECK_OK(parse_object(body, &object));
-    FORESAY_TRY(CompletionRequest request,
-                parse_infill(object, app->parse, vocab::fim_tokens(*app->parse.vocab), app->engine->info().n_ctx_slot));
+    FORESAY_TRY(CompletionRequest request, parse_infill(object, body, app->parse, vocab::fim_tokens(*app->parse.vocab),
+                                                        app->engine->info().n_ctx_slot));
     request.style = make_native_style(format_of(app));
     return request;
 }

@@ -105,8 +105,8 @@ Tokens infill_prompt(const InfillText& text, const vocab::Vocab& vocab, const vo
     return tokens;
 }
 
-Result<CompletionRequest> parse_infill(const JsonIn& object, const ParseContext& context, const vocab::FimTokens& fim,
-                                       int32_t n_ctx) {
+Result<CompletionRequest> parse_infill(const JsonIn& object, std::string_view body, const ParseContext& context,
+                                       const vocab::FimTokens& fim, int32_t n_ctx) {
     std::string missing;
     for (const auto& [id, name] : {std::pair(fim.prefix, "prefix"), {fim.suffix, "suffix"}, {fim.middle, "middle"}}) {
         if (id == vocab::kNoToken) {
@@ -116,7 +116,7 @@ Result<CompletionRequest> parse_infill(const JsonIn& object, const ParseContext&
     if (!missing.empty()) {
         return error(Code::kUnsupported, "Infill is not supported by this model: " + missing);
     }
-    FORESAY_TRY(CompletionRequest request, parse_fields(object, context));
+    FORESAY_TRY(CompletionRequest request, parse_fields(object, body, context));
     Fields fields(object);
     for (const char* name : {"input_prefix", "input_suffix"}) {
         if (!fields.has(name)) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -24,7 +25,7 @@ std::vector<vocab::TokenId> infill_prompt(const InfillText& text, const vocab::V
                                           const vocab::FimTokens& fim, size_t room);
 
 /// n_ctx: of one slot. Errors: as parse_fields; unsupported when the model has no tokens for it.
-Result<CompletionRequest> parse_infill(const JsonIn& object, const ParseContext& context, const vocab::FimTokens& fim,
-                                       int32_t n_ctx);
+Result<CompletionRequest> parse_infill(const JsonIn& object, std::string_view body, const ParseContext& context,
+                                       const vocab::FimTokens& fim, int32_t n_ctx);
 
 }  // namespace foresay::server

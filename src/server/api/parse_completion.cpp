@@ -360,7 +360,7 @@ void parse_limits(Fields& fields, const ParseContext& context, engine::Request* 
 
 }  // namespace
 
-Result<CompletionRequest> parse_fields(const JsonIn& object, const ParseContext& context) {
+Result<CompletionRequest> parse_fields(const JsonIn& object, std::string_view body, const ParseContext& context) {
     Fields fields(object);
     engine::Request request;
     request.sampling = context.sampling;
@@ -399,8 +399,8 @@ void set_prompts(CompletionRequest* request, std::vector<Tokens> prompts) {
     }
 }
 
-Result<CompletionRequest> parse_native(const JsonIn& object, const ParseContext& context) {
-    FORESAY_TRY(CompletionRequest result, parse_fields(object, context));
+Result<CompletionRequest> parse_native(const JsonIn& object, std::string_view body, const ParseContext& context) {
+    FORESAY_TRY(CompletionRequest result, parse_fields(object, body, context));
     std::string spelt;
     const JsonIn* prompt = Fields(object).find({"prompt"}, &spelt);
     if (prompt == nullptr) {
@@ -415,10 +415,11 @@ Result<CompletionRequest> parse_native(const JsonIn& object, const ParseContext&
 Result<CompletionRequest> parse_completion(std::string_view body, const ParseContext& context) {
     JsonIn object;
     FORESAY_CHECK_OK(parse_object(body, &object));
-    return parse_native(object, context);
+    return parse_native(object, body, context);
 }
 
-Result<CompletionRequest> parse_text_completion(const JsonIn& object, const ParseContext& context) {
+Result<CompletionRequest> parse_text_completion(const JsonIn& object, std::string_view body,
+                                                const ParseContext& context) {
     const Fields fields(object);
     std::string spelt;
     // Neutral values come from clients that send every field.
@@ -431,7 +432,7 @@ Result<CompletionRequest> parse_text_completion(const JsonIn& object, const Pars
     if (const JsonIn* suffix = fields.find({"suffix"}, &spelt); suffix != nullptr && *suffix != JsonIn("")) {
         return error(Code::kInvalidArgument, "Field 'suffix': not supported; use /infill");
     }
-    return parse_native(object, context);
+    return parse_native(object, body, context);
 }
 
 }  // namespace foresay::server

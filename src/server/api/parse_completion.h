@@ -52,16 +52,17 @@ struct CompletionRequest {
     std::shared_ptr<ReplyStyle> style;  ///< set by the route
 };
 
-/// The fields that every completion route takes, without the prompt: one task.
-/// Errors: invalid_argument (message names the field as the client spelt it), unsupported (a feature not there yet,
-/// named). Threads: any.
-Result<CompletionRequest> parse_fields(const JsonIn& object, const ParseContext& context);
+/// The fields that every completion route takes, without the prompt: one task. body: the text that object was read
+/// from. Errors: invalid_argument (message names the field as the client spelt it), unsupported (a feature not there
+/// yet, named). Threads: any.
+Result<CompletionRequest> parse_fields(const JsonIn& object, std::string_view body, const ParseContext& context);
 /// Gives the request its prompts: multiplies its one task by them and by the choices, with a seed for each choice.
 void set_prompts(CompletionRequest* request, std::vector<std::vector<vocab::TokenId>> prompts);
 /// POST /completion: fields and `prompt`; parse_completion from the body's text.
-Result<CompletionRequest> parse_native(const JsonIn& object, const ParseContext& context);
+Result<CompletionRequest> parse_native(const JsonIn& object, std::string_view body, const ParseContext& context);
 Result<CompletionRequest> parse_completion(std::string_view body, const ParseContext& context);
 /// POST /v1/completions: the same with OpenAI's names; what can't be served is refused.
-Result<CompletionRequest> parse_text_completion(const JsonIn& object, const ParseContext& context);
+Result<CompletionRequest> parse_text_completion(const JsonIn& object, std::string_view body,
+                                                const ParseContext& context);
 
 }  // namespace foresay::server
