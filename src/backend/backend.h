@@ -49,7 +49,7 @@ class Placement {
   public:
     virtual ~Placement() = default;
     /// Address of a node's result in the memory of the split's backend. It overlaps no operand, except: set_rows writes
-    /// into its first operand, and for add, mul, scale, swiglu, geglu and softcap it may equal source(node, 0) (in
+    /// into its first operand, and for the element-wise ops (sched/memory_plan.cpp) it may equal source(node, 0) (in
     /// place).
     virtual std::byte* result(graph::TensorId node) const = 0;
     /// Address of a node's i-th operand in the memory of the split's backend (a copy's address where one was made).

@@ -110,7 +110,23 @@ Status EngineImpl::load() {
     runner_options.n_ctx_slot = n_ctx_slot;
     runner_options.type_k = options_.cache_type_k;
     runner_options.type_v = options_.cache_type_v;
+    if (model->hparams().has_state() && options_.context_shift) {
+        return error(Code::kUnsupported,
+                     fmt::format("the recurrent state of a {} model can't be shifted", model->hparams().arch),
+                     "--context-shift", "leave the flag out");
+    }
+    runner_options.n_rollback = options_.spec.any() ? options_.spec.n_max : 0;
+    for (const SpecType type : options_.spec.types) {
+        if (!spec::is_draft_model(type)) {
+            runner_options.n_rollback =
+                std::max(runner_options.n_rollback, spec::ngram_n_max(type, options_.spec.ngram));
+        }
+    }
     FORESAY_TRY(runner_, model::Runner::create(std::move(model), {backends_.front().get()}, runner_options));
+    if (runner_->state_bytes() > 0) {
+        log::info("recurrent state: {} MiB, {} slots that can take back {} tokens each", runner_->state_bytes() >> 20,
+                  options_.n_parallel, runner_->max_rollback());
+    }
     slots_.resize(static_cast<size_t>(options_.n_parallel));
     for (size_t i = 0; i < slots_.size(); ++i) {
         slots_[i].id = static_cast<int>(i);
@@ -198,6 +214,7 @@ Result<std::unique_ptr<spec::Drafter>> EngineImpl::load_draft_model(SpecType typ
         model::RunnerOptions runner_options;
         runner_options.n_slots = options_.n_parallel;
         runner_options.n_ctx_slot = runner_->kv().n_ctx_slot();
+        runner_options.n_rollback = spec.n_max + 1;
         runner_options.type_k = spec.draft_cache_type_k;
         runner_options.type_v = spec.draft_cache_type_v;
         runner_options.label = label;

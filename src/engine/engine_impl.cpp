@@ -292,6 +292,12 @@ Result<SlotFileResult> EngineImpl::do_slot_job(const SlotJob& job) {
         empty();
         return result;
     }
+    if (runner_->has_state()) {
+        return error(
+            Code::kUnsupported,
+            fmt::format("slots of a {} model can't be saved or restored: its recurrent state isn't in the file",
+                        runner_->model().hparams().arch));
+    }
     if (job.action == SlotAction::kSave) {
         const SlotState state{slot.context, std::min(slot.n_pure, slot.n_past)};
         FORESAY_TRY(result.n_bytes, write_slot_file(job.path, fingerprint_, runner_->kv(), slot.id, state));
@@ -357,6 +363,9 @@ int32_t EngineImpl::reuse_prefix(Slot& slot, const Request& request) {
     size_t n_common = usable_prefix(slot, request.prompt);
     const Slot* donor = nullptr;
     for (const Slot& other : slots_) {
+        if (runner_->has_state()) {
+            break;  // a recurrent state belongs to its slot's own text
+        }
         if (const size_t n = usable_prefix(other, request.prompt); other.id != slot.id && n > n_common) {
             n_common = n;
             donor = &other;
@@ -369,7 +378,7 @@ int32_t EngineImpl::reuse_prefix(Slot& slot, const Request& request) {
     slot.n_pure = std::numeric_limits<int32_t>::max();
     // At least one token is evaluated: its logits start the text.
     n_common = std::min(n_common, request.prompt.size() - 1);
-    if (request.n_cache_reuse > 0 && donor == nullptr) {
+    if (request.n_cache_reuse > 0 && donor == nullptr && !runner_->has_state()) {
         move_chunks(slot, request);
         size_t n = 0;
         while (n < std::min(static_cast<size_t>(slot.n_past), request.prompt.size() - 1) &&
@@ -387,7 +396,7 @@ int32_t EngineImpl::reuse_prefix(Slot& slot, const Request& request) {
             drafter_->reset(slot.id);  // what it holds belongs to the slot's old text
         }
     }
-    return static_cast<int32_t>(n_common);
+    return runner_->usable(slot.id, static_cast<int32_t>(n_common));
 }
 
 /// --cache-reuse: runs of at least n_cache_reuse equal tokens move down to where the prompt has them. What lies between

@@ -145,6 +145,54 @@ TensorId Builder::copy(TensorId x, DType dtype) {
     return append(std::move(node));
 }
 
+TensorId Builder::columns(TensorId x, int64_t first, int64_t n) {
+    if (first < 0 || n < 1 || first > INT32_MAX || n > INT32_MAX) {
+        return fail(error(Code::kInvalidArgument, fmt::format("{} columns from {} of any tensor", n, first),
+                          fmt::format("node {}: columns '{}'", graph_.n_tensors(), tensor(x).name)));
+    }
+    OpParams params;
+    params.i[0] = static_cast<int32_t>(first);
+    params.i[1] = static_cast<int32_t>(n);
+    return add(Op::kColumns, {x}, params);
+}
+
+TensorId Builder::mul_sigmoid(TensorId x, TensorId gate) {
+    return add(Op::kMulSigmoid, {x, gate}, {});
+}
+
+TensorId Builder::swiglu_oai(TensorId gate, TensorId up) {
+    return add(Op::kSwigluOai, {gate, up}, {});
+}
+
+TensorId Builder::route_ids(TensorId logits, TensorId bias, const RouteParams& params) {
+    return add(Op::kRouteIds, {logits, bias}, pack(params));
+}
+
+TensorId Builder::route_weights(TensorId logits, TensorId ids, const RouteParams& params, TensorId scale) {
+    return add(Op::kRouteWeights, {logits, ids, scale}, pack(params));
+}
+
+TensorId Builder::mul_mat_id(TensorId weight, TensorId x, TensorId ids, TensorId bias) {
+    return add(Op::kMulMatId, {weight, x, ids, bias}, {});
+}
+
+TensorId Builder::weighted_sum(TensorId x, TensorId weights) {
+    return add(Op::kWeightedSum, {x, weights}, {});
+}
+
+TensorId Builder::short_conv(TensorId x, TensorId taps, TensorId state, TensorId pos, TensorId slot,
+                             const StateParams& params) {
+    return add(Op::kShortConv, {x, taps, state, pos, slot}, pack(params));
+}
+
+TensorId Builder::decay(TensorId alpha, TensorId dt, TensorId a) {
+    return add(Op::kDecay, {alpha, dt, a}, {});
+}
+
+TensorId Builder::delta_net(const DeltaNet& o, const StateParams& params) {
+    return add(Op::kDeltaNet, {o.q, o.k, o.v, o.decay, o.beta, o.state, o.pos, o.slot}, pack(params));
+}
+
 TensorId Builder::view(TensorId x, std::array<int64_t, 4> ne, int64_t offset) {
     const Tensor& from = tensor(x);
     Tensor node;

@@ -30,6 +30,24 @@ class Builder {
                        const AttentionParams& params, TensorId sinks = kNoTensor);
     TensorId softcap(TensorId x, float cap);
     TensorId copy(TensorId x, DType dtype);
+    /// Elements [first, first + n) of every row.
+    TensorId columns(TensorId x, int64_t first, int64_t n);
+    TensorId mul_sigmoid(TensorId x, TensorId gate);
+    TensorId swiglu_oai(TensorId gate, TensorId up);
+    TensorId route_ids(TensorId logits, TensorId bias, const RouteParams& params);
+    TensorId route_weights(TensorId logits, TensorId ids, const RouteParams& params, TensorId scale = kNoTensor);
+    TensorId mul_mat_id(TensorId weight, TensorId x, TensorId ids, TensorId bias = kNoTensor);
+    TensorId weighted_sum(TensorId x, TensorId weights);
+    TensorId short_conv(TensorId x, TensorId taps, TensorId state, TensorId pos, TensorId slot,
+                        const StateParams& params);
+    TensorId decay(TensorId alpha, TensorId dt, TensorId a);
+
+    /// The operands of kDeltaNet; q carries the scale of the result.
+    struct DeltaNet {
+        TensorId q, k, v, decay, beta, state, pos, slot;
+    };
+
+    TensorId delta_net(const DeltaNet& operands, const StateParams& params);
     /// The same memory under another shape; x must be contiguous and the element counts equal.
     TensorId reshape(TensorId x, std::array<int64_t, 4> ne);
     /// Rows [first, first + n) of the last dimension that is larger than 1... of ne1 for 2-D x: a window of whole rows.

@@ -13,8 +13,10 @@ namespace foresay::graph {
 
 std::string_view op_name(Op op) {
     static constexpr std::array<std::string_view, static_cast<size_t>(Op::kCount)> kNames{
-        "none",   "view",  "get_rows", "mul_mat",  "rms_norm",  "add",     "mul", "scale",
-        "swiglu", "geglu", "rope",     "set_rows", "attention", "softcap", "copy"};
+        "none",         "view",       "get_rows",    "mul_mat",    "rms_norm",  "add",           "mul",
+        "scale",        "swiglu",     "geglu",       "rope",       "set_rows",  "attention",     "softcap",
+        "copy",         "columns",    "mul_sigmoid", "swiglu_oai", "route_ids", "route_weights", "mul_mat_id",
+        "weighted_sum", "short_conv", "decay",       "delta_net"};
     return op < Op::kCount ? kNames[static_cast<size_t>(op)] : "unknown op";
 }
 
@@ -52,6 +54,47 @@ AttentionParams unpack_attention(const OpParams& p) {
     out.scale = p.f[0];
     out.softcap = p.f[1];
     return out;
+}
+
+OpParams pack(const RouteParams& p) {
+    OpParams out;
+    out.f[0] = p.scale;
+    out.i = {p.n_used, static_cast<int32_t>(p.gating), p.n_group, p.n_group_used, p.normalise ? 1 : 0, 0, 0, 0};
+    return out;
+}
+
+OpParams pack(const StateParams& p) {
+    OpParams out;
+    out.i = {p.ring, p.silu ? 1 : 0, p.modulo ? 1 : 0, 0, 0, 0, 0, 0};
+    return out;
+}
+
+RouteParams unpack_route(const OpParams& p) {
+    RouteParams out;
+    out.n_used = p.i[0];
+    out.gating = static_cast<Gating>(p.i[1]);
+    out.n_group = p.i[2];
+    out.n_group_used = p.i[3];
+    out.normalise = p.i[4] != 0;
+    out.scale = p.f[0];
+    return out;
+}
+
+StateParams unpack_state(const OpParams& p) {
+    return {.ring = p.i[0], .silu = p.i[1] != 0, .modulo = p.i[2] != 0};
+}
+
+int written_source(Op op) {
+    switch (op) {
+        case Op::kSetRows:
+            return 0;
+        case Op::kShortConv:
+            return 2;
+        case Op::kDeltaNet:
+            return 5;
+        default:
+            return -1;
+    }
 }
 
 std::array<int64_t, 4> contiguous_strides(DType dtype, const std::array<int64_t, 4>& ne) {

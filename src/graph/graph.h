@@ -38,10 +38,25 @@ enum class Op : uint8_t {
     kRope,     ///< (x [D, H, T], pos I32 [T], optional factors F32 [n_rot/2]) -> like x; RopeParams
     kSetRows,  ///< (cache [W, n_cells] F32/F16/Q8_0, x F32 [W, T], rows I32 [T]) -> view of cache, row rows[t] = x[t];
                ///< negative rows are skipped
-    kAttention,  ///< (q [D, H, T], K [D*G, n_cells], V [Dv*G, n_cells], pos I32 [T], kv_base I32 [T], optional sinks
-                 ///< F32 [H]) -> F32 [Dv*H, T]; AttentionParams
-    kSoftcap,    ///< (x) -> f[0] * tanh(x / f[0])
-    kCopy,       ///< (x) -> same values, result's dtype F32 or F16, contiguous
+    kAttention,     ///< (q [D, H, T], K [D*G, n_cells], V [Dv*G, n_cells], pos I32 [T], kv_base I32 [T], optional sinks
+                    ///< F32 [H]) -> F32 [Dv*H, T]; AttentionParams
+    kSoftcap,       ///< (x) -> f[0] * tanh(x / f[0])
+    kCopy,          ///< (x) -> same values, result's dtype F32 or F16, contiguous
+    kColumns,       ///< (x [A, ...]) -> elements i[0] .. i[0] + i[1] - 1 of every row: [i[1], ...]
+    kMulSigmoid,    ///< (x, g like x, or [1, ...] for every row) -> x * sigmoid(g)
+    kSwigluOai,     ///< (gate, up) -> the clamped swiglu of gpt-oss (shared/spec/target-models.md, 2.2)
+    kRouteIds,      ///< (router output [X, T], optional selection bias F32 [X]) -> I32 [k, T]: the experts of each row,
+                    ///< best first; RouteParams
+    kRouteWeights,  ///< (router output [X, T], ids I32 [k, T], optional scale F32 [X] by expert) -> F32 [k, T];
+                    ///< RouteParams
+    kMulMatId,  ///< (W [K, N, X] any weight type, x [K, T] or [K, k, T], ids I32 [k, T], optional bias F32 [N, X]) ->
+                ///< F32 [N, k, T]; an id outside 0..X-1 gives zeros
+    kWeightedSum,  ///< (x [N, k, T], w [k, T]) -> [N, T]: sum over k of w * x
+    kShortConv,    ///< (x [C, T], taps F32 [K, C], state F32 [C, n_cells], pos I32 [T], slot I32 [T]) -> [C, T]; writes
+                   ///< the state; StateParams
+    kDecay,        ///< (alpha [H, T], dt F32 [H], a F32 [H]) -> exp(a * softplus(alpha + dt))
+    kDeltaNet,  ///< (q [d, Hk, T], k like q, v [d, Hv, T], decay [Hv, T], beta [Hv, T], state F32 [d, d * Hv, n_cells],
+                ///< pos I32 [T], slot I32 [T]) -> [d * Hv, T]; writes the state; StateParams
     kCount,
 };
 
@@ -73,6 +88,32 @@ struct AttentionParams {
 
 inline constexpr int kAttentionBlock = 64;
 
+/// The least sum that weights are divided by when normalised (M6).
+inline constexpr float kLeastRouteSum = 6.103515625e-5F;
+inline constexpr int64_t kMaxConvTaps = 16;
+
+enum class Gating : int32_t { kSoftmax = 1, kSigmoid = 2, kSoftmaxOfChosen = 3 };
+
+/// Choice of experts (shared/spec/target-models.md, 2.8: M2 to M7).
+struct RouteParams {
+    int32_t n_used = 1;  ///< k
+    Gating gating = Gating::kSoftmax;
+    int32_t n_group = 1;  ///< groups that limit the choice; 1: none
+    int32_t n_group_used = 1;
+    bool normalise = false;  ///< weights divided by their sum
+    float scale = 1.0F;
+};
+
+/// Ops with state that can be rolled back. Each slot owns `ring` cells. kShortConv stores the input of position p in
+/// cell p mod ring and reads those of the K - 1 positions before; kDeltaNet reads the state after p tokens from cell p
+/// mod ring and stores the one after p + 1 in the next. Position 0 starts from zeros. So forgetting the last tokens is
+/// setting a position back, as far as the ring reaches.
+struct StateParams {
+    int32_t ring = 1;
+    bool silu = false;    ///< kShortConv: y = silu(conv)
+    bool modulo = false;  ///< kDeltaNet: value head h uses key head h mod Hk, else h / (Hv / Hk)
+};
+
 /// Parameters of any op, comparable and hashable as bytes.
 struct OpParams {
     std::array<float, 8> f{};
@@ -82,8 +123,15 @@ struct OpParams {
 
 OpParams pack(const RopeParams& p);
 OpParams pack(const AttentionParams& p);
+OpParams pack(const RouteParams& p);
+OpParams pack(const StateParams& p);
 RopeParams unpack_rope(const OpParams& p);
 AttentionParams unpack_attention(const OpParams& p);
+RouteParams unpack_route(const OpParams& p);
+StateParams unpack_state(const OpParams& p);
+
+/// The operand that an op writes into (memory that outlives the graph), -1 for all others.
+int written_source(Op op);
 
 enum Flag : uint32_t {
     kInput = 1,       ///< a leaf that the caller fills before each execution

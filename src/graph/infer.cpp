@@ -5,39 +5,12 @@
 
 #include "base/checked.h"
 #include "graph/graph.h"
+#include "graph/infer_context.h"
 #include "graph/shapes.h"
 
 namespace foresay::graph {
-namespace {
 
-using Shape = std::array<int64_t, 4>;
-
-/// What an infer function sees: the node to fill and its sources, already known to exist.
-struct Context {
-    const Graph& graph;
-    Tensor& node;
-
-    const Tensor& src(size_t i) const { return graph.tensor(node.src[i]); }
-
-    size_t n_src() const { return node.n_src; }
-
-    void result(DType dtype, const Shape& ne) const {
-        node.dtype = dtype;
-        node.ne = ne;
-    }
-
-    Error fail(std::string message) const { return node_error(node, std::move(message)); }
-
-    Error fail_shape(std::string_view what, const Shape& expected, const Shape& found) const {
-        return fail(fmt::format("{} has shape {}, expected {}", what, shape_text(found), shape_text(expected)));
-    }
-
-    Status expect(size_t i, std::string_view what, DType dtype, const Shape& ne) const;
-    Status expect_f32(size_t i, std::string_view what) const;
-    Status expect_plain(size_t i, std::string_view what) const;
-};
-
-Status Context::expect(size_t i, std::string_view what, DType dtype, const Shape& ne) const {
+Status InferContext::expect(size_t i, std::string_view what, DType dtype, const Shape& ne) const {
     if (src(i).dtype != dtype) {
         return fail(fmt::format("{} is {}, expected {}", what, dtype_name(src(i).dtype), dtype_name(dtype)));
     }
@@ -47,17 +20,20 @@ Status Context::expect(size_t i, std::string_view what, DType dtype, const Shape
     return expect_plain(i, what);
 }
 
-Status Context::expect_f32(size_t i, std::string_view what) const {
+Status InferContext::expect_f32(size_t i, std::string_view what) const {
     return expect(i, what, DType::kF32, src(i).ne);
 }
 
-/// Weights live in whatever layout their backend likes, so a window into one has no address.
-Status Context::expect_plain(size_t i, std::string_view what) const {
+Status InferContext::expect_plain(size_t i, std::string_view what) const {
     if (src(i).is_view() && (graph.tensor(src(i).view_of).flags & kWeight) != 0) {
         return fail(fmt::format("{} is a view of weight '{}'", what, graph.tensor(src(i).view_of).name));
     }
     return ok();
 }
+
+namespace {
+
+using Context = InferContext;
 
 Status infer_view(const Context& c) {
     const Tensor& from = c.src(0);
@@ -271,6 +247,16 @@ constexpr std::array<OpRule, static_cast<size_t>(Op::kCount)> kRules{{
     {Op::kAttention, 5, 6, infer_attention},
     {Op::kSoftcap, 1, 1, infer_softcap},
     {Op::kCopy, 1, 1, infer_copy},
+    {Op::kColumns, 1, 1, infer_columns},
+    {Op::kMulSigmoid, 2, 2, infer_mul_sigmoid},
+    {Op::kSwigluOai, 2, 2, infer_glu},
+    {Op::kRouteIds, 1, 2, infer_route_ids},
+    {Op::kRouteWeights, 2, 3, infer_route_weights},
+    {Op::kMulMatId, 3, 4, infer_mul_mat_id},
+    {Op::kWeightedSum, 2, 2, infer_weighted_sum},
+    {Op::kShortConv, 5, 5, infer_short_conv},
+    {Op::kDecay, 3, 3, infer_decay},
+    {Op::kDeltaNet, 8, 8, infer_delta_net},
 }};
 
 }  // namespace

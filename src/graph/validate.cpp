@@ -84,6 +84,10 @@ Status Walk::node(TensorId id) {
     } else if (t.op == Op::kSetRows) {
         version_[index(id)] = id;
         writer_[index(t.view_of)] = id;
+    } else if (const int written = written_source(t.op); written >= 0) {
+        // Its result isn't the state: nothing may read or write that state again in this graph.
+        const TensorId state = t.src[static_cast<size_t>(written)];
+        writer_[index(graph_.tensor(state).is_view() ? graph_.tensor(state).view_of : state)] = id;
     }
     return ok();
 }

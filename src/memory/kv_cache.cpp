@@ -26,6 +26,11 @@ Result<std::unique_ptr<KvCache>> KvCache::create(backend::Backend& backend, std:
     cache->n_slots_ = n_slots;
     cache->n_ctx_slot_ = n_ctx_slot;
     for (size_t layer = 0; layer < layers.size(); ++layer) {
+        if (layers[layer].k_width == 0) {
+            cache->k_.emplace_back();
+            cache->v_.emplace_back();
+            continue;
+        }
         const int64_t n_cells = cache->n_cells();
         const int64_t block_k = dtype_info(type_k).block;
         const int64_t block_v = dtype_info(type_v).block;
@@ -48,7 +53,7 @@ Result<std::unique_ptr<KvCache>> KvCache::create(backend::Backend& backend, std:
 size_t KvCache::bytes() const {
     size_t total = 0;
     for (size_t layer = 0; layer < k_.size(); ++layer) {
-        total += k_[layer]->bytes + v_[layer]->bytes;
+        total += k_[layer] == nullptr ? 0 : k_[layer]->bytes + v_[layer]->bytes;
     }
     return total;
 }
@@ -98,6 +103,9 @@ void rotation_tables(const KvRope& rope, int32_t discard, std::vector<float>& co
 void KvCache::shift(int slot, int32_t n, int32_t keep, int32_t discard, const std::function<KvRope(int layer)>& rope) {
     FORESAY_ASSERT(keep >= 0 && discard > 0 && keep + discard <= n && n <= n_ctx_slot_);
     for (size_t layer = 0; layer < layers_.size(); ++layer) {
+        if (k_[layer] == nullptr) {
+            continue;
+        }
         const KvRope layer_rope = rope(static_cast<int>(layer));
         shift_rows(*k_[layer], layers_[layer].k_width, slot, n, keep, discard, layers_[layer].head_dim, &layer_rope);
         shift_rows(*v_[layer], layers_[layer].v_width, slot, n, keep, discard, layers_[layer].head_dim, nullptr);
@@ -106,16 +114,25 @@ void KvCache::shift(int slot, int32_t n, int32_t keep, int32_t discard, const st
 
 size_t KvCache::prefix_bytes(int layer, bool keys, int32_t n) const {
     const auto l = static_cast<size_t>(layer);
+    if (k_[l] == nullptr) {
+        return 0;  // no cache of its own
+    }
     return keys ? static_cast<size_t>(n) * row_bytes(k_[l]->dtype, layers_[l].k_width)
                 : static_cast<size_t>(n) * row_bytes(v_[l]->dtype, layers_[l].v_width);
 }
 
 void KvCache::read_prefix(int slot, int layer, bool keys, std::span<std::byte> out) const {
+    if (k_[static_cast<size_t>(layer)] == nullptr) {
+        return;
+    }
     const graph::Storage& storage = *(keys ? k_ : v_)[static_cast<size_t>(layer)];
     backend_->read(out, storage.data + prefix_bytes(layer, keys, first_cell(slot)));
 }
 
 void KvCache::write_prefix(int slot, int layer, bool keys, std::span<const std::byte> in) {
+    if (k_[static_cast<size_t>(layer)] == nullptr) {
+        return;
+    }
     const graph::Storage& storage = *(keys ? k_ : v_)[static_cast<size_t>(layer)];
     backend_->write(storage.data + prefix_bytes(layer, keys, first_cell(slot)), in);
 }

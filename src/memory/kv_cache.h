@@ -15,7 +15,7 @@
 
 namespace foresay::memory {
 
-/// Widths of one layer's rows.
+/// Widths of one layer's rows; zeros: the layer has none of its own (no attention, or another layer's cache).
 struct KvLayer {
     int64_t k_width = 0;  ///< D * n_head_kv
     int64_t v_width = 0;
@@ -34,6 +34,7 @@ class KvCache {
     static Result<std::unique_ptr<KvCache>> create(backend::Backend& backend, std::vector<KvLayer> layers,
                                                    int32_t n_slots, int32_t n_ctx_slot, DType type_k, DType type_v);
 
+    /// Null for a layer without a cache of its own.
     const graph::Storage* k(int layer) const { return k_[static_cast<size_t>(layer)].get(); }
 
     const graph::Storage* v(int layer) const { return v_[static_cast<size_t>(layer)].get(); }

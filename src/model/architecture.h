@@ -15,7 +15,12 @@ namespace foresay::model {
 class GraphContext;
 
 /// How the graph uses a weight: decides the layout it is loaded in.
-enum class Use { kMulMat, kVector, kEmbedding };
+enum class Use {
+    kMulMat,     ///< products only
+    kVector,     ///< element-wise or in tables of floats: widened to F32
+    kEmbedding,  ///< rows by token; products too where the head is tied
+    kRows,       ///< rows by token only: stays in the mapping
+};
 
 struct WeightSpec {
     std::string name;                       ///< full tensor name

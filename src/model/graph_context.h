@@ -2,12 +2,14 @@
 // share, so that an architecture file reads as the equations of shared/spec/target-models.md, section 3.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 
 #include "graph/builder.h"
 #include "memory/kv_cache.h"
+#include "memory/state_cache.h"
 #include "model/hparams.h"
 #include "model/model.h"
 
@@ -37,6 +39,7 @@ struct GraphIo {
     TensorId pos = kNoTensor;       ///< I32 [n_rows]
     TensorId kv_rows = kNoTensor;   ///< I32 [n_rows]: the cell each row is stored in
     TensorId kv_base = kNoTensor;   ///< I32 [n_rows]: the first cell of the row's slot
+    TensorId slot = kNoTensor;      ///< I32 [n_rows]: the row's slot, for layers with a state; absent without them
     TensorId out_rows = kNoTensor;  ///< I32 [n_outputs], or absent when every row is an output
     TensorId logits = kNoTensor;    ///< F32 [n_vocab, n_outputs]
     std::vector<TensorId> taps;     ///< F32 [n_embd, n_rows], as in TapSpec::layers
@@ -45,7 +48,9 @@ struct GraphIo {
 
 class GraphContext {
   public:
-    GraphContext(const Model& model, const memory::KvCache& kv, BatchShape shape, TapSpec taps = {});
+    /// state: null when no layer has one.
+    GraphContext(const Model& model, const memory::KvCache& kv, const memory::StateCache* state, BatchShape shape,
+                 TapSpec taps = {});
 
     const Hparams& hparams() const { return model_.hparams(); }
 
@@ -57,6 +62,9 @@ class GraphContext {
     TensorId weight(const std::string& name);
     /// blk.<layer>.<name>
     TensorId weight(int layer, std::string_view name);
+
+    /// The value of a one-element weight of the file, if there.
+    std::optional<float> scalar(int layer, std::string_view name) const;
 
     /// x0 = embedding_scale * token_embd[token].  -> [n_embd, n_rows]
     TensorId embed();
@@ -74,18 +82,31 @@ class GraphContext {
     };
 
     Qkv project_qkv(int layer, TensorId x);
-    /// Rotary embedding of heads x [D, H, n_rows] with the layer's parameters; factors: rope_freqs or kNoTensor.
-    TensorId rope(int layer, TensorId x, TensorId factors = kNoTensor);
-    /// Stores k, v in the cache and attends; q, k after norm and RoPE. -> [Dv * H, n_rows]
+    /// One of them alone: blk.<layer>.<name> as [head_dim, n_head, n_rows].
+    TensorId heads(int layer, std::string_view name, TensorId x, int64_t head_dim, int64_t n_head);
+    /// Rotary embedding of heads x [D, H, n_rows] with the layer's parameters and the file's frequency factors.
+    TensorId rope(int layer, TensorId x);
+    /// Stores k, v in the layer's cache (kNoTensor: reads those that its kv_owner has stored) and attends, with
+    /// attn_sinks where the file has them; q, k after norm and RoPE. -> [Dv * H, n_rows]
     TensorId attend(int layer, const Qkv& qkv);
     /// From here on only the rows whose logits are wanted: call after the last layer's attention, on the residual and
     /// the branch.
     TensorId keep_outputs(TensorId x);
-    enum class Activation { kSilu, kGelu };
+    enum class Activation { kSilu, kGelu, kSwigluOai };
     /// Wdown (act(Wgate x) * Wup x).
     TensorId ffn(int layer, TensorId x, Activation activation);
+    TensorId activate(TensorId gate, TensorId up, Activation activation);
+    /// Mixture of experts (target-models.md, 2.8) with hparams().route; router_input: what the router reads, x unless
+    /// given.
+    TensorId moe(int layer, TensorId x, Activation activation, TensorId router_input = kNoTensor);
+    /// The expert that every row takes: ffn_gate_shexp and its kin, silu.
+    TensorId shared_expert(int layer, TensorId x);
+    /// Short convolution over the rows of each slot, with its state. taps: the weight's name. x: [channels, n_rows].
+    TensorId short_conv(int layer, std::string_view taps, TensorId x, bool silu);
+    /// Gated delta net; q carries 1/sqrt(d). -> [d * n_value_head, n_rows]
+    TensorId delta_net(int layer, TensorId q, TensorId k, TensorId v, TensorId decay, TensorId beta);
     /// rms(x; output_norm), head (own or tied), softcap; ends the graph.
-    void head(TensorId x);
+    void head(TensorId x, std::string_view norm_name = "output_norm.weight");
 
     bool is_last(int layer) const { return layer == hparams().n_layer - 1; }
 
@@ -101,11 +122,13 @@ class GraphContext {
 
     const Model& model_;
     const memory::KvCache& kv_;
+    const memory::StateCache* state_;
     BatchShape shape_;
     TapSpec taps_;
     graph::Builder builder_;
     GraphIo io_;
     std::unordered_map<std::string, TensorId> leafs_;
+    std::unordered_map<int, std::pair<TensorId, TensorId>> stored_;  ///< by kv_owner: the caches as they stand now
 };
 
 }  // namespace foresay::model

@@ -13,6 +13,7 @@ namespace {
 constexpr int64_t kMaxLayers = 4096;
 constexpr int64_t kMaxWidth = 1 << 20;
 constexpr int64_t kMaxHeads = 1 << 14;
+constexpr int64_t kMaxExperts = 4096;
 
 Result<int32_t> bounded(int64_t value, int64_t low, int64_t high, const std::string& key) {
     if (value < low || value > high) {
@@ -54,6 +55,10 @@ Status read_rope_scaling(const gguf::File& file, const std::string& prefix, int3
         params.freq_scale = 1.0F / factor;
         return ok();
     }
+    if (type == "longrope") {
+        params.magnitude = attn_factor;
+        return ok();
+    }
     if (type == "yarn") {
         FORESAY_TRY(const uint32_t original,
                     file.u32_or(prefix + "rope.scaling.original_context_length", static_cast<uint32_t>(n_ctx_train)));
@@ -81,6 +86,69 @@ float Hparams::scale_of(int layer) const {
     return 1.0F / std::sqrt(static_cast<float>(head_dim_k[static_cast<size_t>(layer)]));
 }
 
+std::string_view Hparams::rope_factors_of(int layer, int32_t n_ctx) const {
+    if (is_sliding[static_cast<size_t>(layer)]) {
+        return "";
+    }
+    if (long_rope) {
+        return n_ctx > n_ctx_original ? "rope_factors_long.weight" : "rope_factors_short.weight";
+    }
+    return "rope_freqs.weight";
+}
+
+bool Hparams::has_state() const {
+    return std::find(is_recurrent.begin(), is_recurrent.end(), true) != is_recurrent.end();
+}
+
+Result<int32_t> read_bounded(const gguf::File& file, const Hparams& h, std::string_view key, int64_t low, int64_t high,
+                             int64_t fallback) {
+    const std::string full = fmt::format("{}.{}", h.arch, key);
+    if (fallback >= 0 && file.find(full) == nullptr) {
+        return static_cast<int32_t>(fallback);
+    }
+    FORESAY_TRY(const uint32_t value, file.u32(full));
+    return bounded(value, low, high, full);
+}
+
+Status read_expert_hparams(const gguf::File& file, int32_t n_ff_default, bool required, Hparams& h) {
+    FORESAY_TRY(h.n_expert, read_bounded(file, h, "expert_count", 0, kMaxExperts, 0));
+    if (h.n_expert == 0) {
+        return required ? Status(error(Code::kBadFile, "the architecture needs experts", h.arch + ".expert_count"))
+                        : ok();
+    }
+    const std::string used_key = h.arch + ".expert_used_count";
+    FORESAY_TRY(const auto used, per_layer(file, used_key, h.n_layer, 0, 1, h.n_expert));
+    if (std::any_of(used.begin(), used.end(), [&](int32_t n) { return n != used[0]; })) {
+        return error(Code::kUnsupported, "layers use different numbers of experts", used_key);
+    }
+    h.route.n_used = used[0];
+    h.route.normalise = true;
+    FORESAY_TRY(h.n_ff_expert,
+                read_bounded(file, h, "expert_feed_forward_length", 1, kMaxWidth, std::max(1, n_ff_default)));
+    return ok();
+}
+
+Status read_routing_hparams(const gguf::File& file, graph::Gating gating_default, Hparams& h) {
+    FORESAY_TRY(h.n_layer_dense, read_bounded(file, h, "leading_dense_block_count", 0, kMaxLayers, 0));
+    FORESAY_TRY(const int32_t gating, read_bounded(file, h, "expert_gating_func", 0, 3, 0));
+    h.route.gating = gating == 0 ? gating_default : static_cast<graph::Gating>(gating);
+    FORESAY_TRY(h.route.n_group, read_bounded(file, h, "expert_group_count", 0, h.n_expert, 1));
+    h.route.n_group = std::max(1, h.route.n_group);
+    FORESAY_TRY(h.route.n_group_used, read_bounded(file, h, "expert_group_used_count", 0, h.n_expert, 1));
+    h.route.n_group_used = std::max(1, h.route.n_group_used);
+    const std::string key = h.arch + ".expert_group_count";
+    if (h.n_expert % h.route.n_group != 0 || h.route.n_group_used > h.route.n_group ||
+        h.route.n_used > h.n_expert / h.route.n_group * h.route.n_group_used) {
+        return error(Code::kBadFile,
+                     fmt::format("{} of {} groups of {} experts can't give {}", h.route.n_group_used, h.route.n_group,
+                                 h.n_expert, h.route.n_used),
+                     key);
+    }
+    FORESAY_TRY(const float scale, file.f32_or(h.arch + ".expert_weights_scale", 0.0F));
+    h.route.scale = scale == 0.0F || !std::isfinite(scale) ? 1.0F : scale;
+    return ok();
+}
+
 Result<Hparams> read_shared_hparams(const gguf::File& file, graph::RopePairing pairing) {
     Hparams h;
     FORESAY_TRY(const auto arch, file.string("general.architecture"));
@@ -97,7 +165,7 @@ Result<Hparams> read_shared_hparams(const gguf::File& file, graph::RopePairing p
     FORESAY_TRY(h.n_head, per_layer(file, prefix + "attention.head_count", h.n_layer, 0, 1, kMaxHeads));
     FORESAY_TRY(h.n_ff, per_layer(file, prefix + "feed_forward_length", h.n_layer, 0, 0, kMaxWidth));
     if (file.find(prefix + "attention.head_count_kv") != nullptr) {
-        FORESAY_TRY(h.n_head_kv, per_layer(file, prefix + "attention.head_count_kv", h.n_layer, 0, 1, kMaxHeads));
+        FORESAY_TRY(h.n_head_kv, per_layer(file, prefix + "attention.head_count_kv", h.n_layer, 0, 0, kMaxHeads));
     } else {
         h.n_head_kv = h.n_head;
     }
@@ -112,8 +180,15 @@ Result<Hparams> read_shared_hparams(const gguf::File& file, graph::RopePairing p
     h.head_dim_k.assign(n, head_dim_k);
     h.head_dim_v.assign(n, head_dim_v);
     h.is_sliding.assign(n, false);
+    h.is_recurrent.assign(n, false);
     for (size_t layer = 0; layer < n; ++layer) {
-        if (h.n_head[layer] % h.n_head_kv[layer] != 0) {
+        h.kv_owner.push_back(static_cast<int32_t>(layer));
+        h.merged_qkv.push_back(file.tensor(fmt::format("blk.{}.attn_qkv.weight", layer)) != nullptr);
+        h.merged_experts.push_back(file.tensor(fmt::format("blk.{}.ffn_gate_up_exps.weight", layer)) != nullptr);
+    }
+    for (size_t layer = 0; layer < n; ++layer) {
+        // No key heads: a layer without attention, which only some architectures know.
+        if (h.n_head_kv[layer] != 0 && h.n_head[layer] % h.n_head_kv[layer] != 0) {
             return error(Code::kBadFile,
                          fmt::format("{} query heads are not a multiple of {} key/value heads", h.n_head[layer],
                                      h.n_head_kv[layer]),
@@ -134,6 +209,11 @@ Result<Hparams> read_shared_hparams(const gguf::File& file, graph::RopePairing p
     }
     h.rope.pairing = pairing;
     h.rope_sliding = h.rope;
+    FORESAY_TRY(const auto scaling, file.string_or(prefix + "rope.scaling.type", "linear"));
+    h.long_rope = scaling == "longrope" || file.tensor("rope_factors_long.weight") != nullptr;
+    FORESAY_TRY(const uint32_t original, file.u32_or(prefix + "rope.scaling.original_context_length", n_ctx));
+    FORESAY_TRY(h.n_ctx_original,
+                bounded(original, 1, int64_t{1} << 30, prefix + "rope.scaling.original_context_length"));
     FORESAY_CHECK_OK(read_rope_scaling(file, prefix, h.n_ctx_train, h.rope));
 
     // The token list wins over the key; both are checked against the embedding's shape when weights are bound.

@@ -25,6 +25,18 @@ Result<const Architecture*> architecture_of(const gguf::File& file) {
     return arch;
 }
 
+/// The architecture's hyper-parameters, with what every one of them must keep: a layer attends or has a state.
+Result<Hparams> checked_hparams(const gguf::File& file, const Architecture& arch) {
+    FORESAY_TRY(Hparams h, arch.read_hparams(file));
+    for (size_t layer = 0; layer < h.n_head_kv.size(); ++layer) {
+        if (h.n_head_kv[layer] < 1 && !h.is_recurrent[layer]) {
+            return error(Code::kBadFile, fmt::format("layer {} has no key heads", layer),
+                         fmt::format("{}.attention.head_count_kv", h.arch));
+        }
+    }
+    return h;
+}
+
 /// The file's tensor for a spec, checked; null for a missing optional one.
 Result<const gguf::TensorInfo*> checked_tensor(const gguf::File& file, const WeightSpec& spec) {
     const gguf::TensorInfo* tensor = file.tensor(spec.name);
@@ -101,7 +113,7 @@ Result<std::shared_ptr<const Model>> Model::load(const std::string& path, backen
     FORESAY_TRY(model->file_, gguf::File::open(path));
     const gguf::File& file = *model->file_;
     FORESAY_TRY(model->architecture_, architecture_of(file));
-    FORESAY_TRY(model->hparams_, model->architecture_->read_hparams(file));
+    FORESAY_TRY(model->hparams_, checked_hparams(file, *model->architecture_));
     FORESAY_TRY(const auto specs, checked_specs(file, *model->architecture_, model->hparams_));
     FORESAY_TRY(model->vocab_, vocab::Vocab::load(file));
     if (model->vocab_->n_tokens() > model->hparams_.n_vocab) {
@@ -128,13 +140,14 @@ Result<std::shared_ptr<const Model>> Model::load(const std::string& path, backen
         request.ne = tensor->ne;
         request.bytes = tensor->data;
         request.keep_mapped = true;  // the File lives as long as the Model
-        request.used_by_get_rows = spec.use == Use::kEmbedding;
+        request.used_by_get_rows = spec.use == Use::kEmbedding || spec.use == Use::kRows;
         request.used_by_mul_mat = spec.use == Use::kMulMat || (spec.use == Use::kEmbedding && tied);
         std::vector<float> widened;
         try {
             if (spec.use == Use::kVector && request.dtype != DType::kF32) {
-                widened.resize(static_cast<size_t>(tensor->ne[0]));
-                dequantize_row(request.dtype, tensor->data.data(), widened.data(), tensor->ne[0]);
+                const int64_t n = tensor->ne[0] * tensor->ne[1] * tensor->ne[2] * tensor->ne[3];
+                widened.resize(static_cast<size_t>(n));
+                dequantize_row(request.dtype, tensor->data.data(), widened.data(), n);
                 request.dtype = DType::kF32;
                 request.bytes = std::as_bytes(std::span(widened));
                 request.keep_mapped = false;
@@ -170,7 +183,7 @@ std::vector<std::string> unsupported_reasons(const gguf::File& file) {
         reasons.push_back(arch.error().to_string());
         return reasons;
     }
-    const auto hparams = (*arch)->read_hparams(file);
+    const auto hparams = checked_hparams(file, **arch);
     if (!hparams.has_value()) {
         reasons.push_back(hparams.error().to_string());
         return reasons;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <new>
 
@@ -32,18 +33,35 @@ Result<std::unique_ptr<Runner>> Runner::create(std::shared_ptr<const Model> mode
     const Hparams& h = model->hparams();
     std::vector<memory::KvLayer> layers;
     for (size_t layer = 0; layer < static_cast<size_t>(h.n_layer); ++layer) {
+        if (h.is_recurrent[layer] || h.kv_owner[layer] != static_cast<int32_t>(layer)) {
+            layers.emplace_back();
+            continue;
+        }
         layers.push_back({int64_t{h.head_dim_k[layer]} * h.n_head_kv[layer],
                           int64_t{h.head_dim_v[layer]} * h.n_head_kv[layer], h.head_dim_k[layer]});
     }
     FORESAY_TRY(runner->kv_, memory::KvCache::create(*backends.front(), std::move(layers), options.n_slots,
                                                      options.n_ctx_slot, options.type_k, options.type_v));
+    if (h.has_state()) {
+        std::vector<memory::StateLayer> states;
+        for (const bool recurrent : h.is_recurrent) {
+            states.push_back(
+                recurrent ? memory::StateLayer{h.recurrent.conv_width, h.recurrent.head_dim, h.recurrent.n_value_head}
+                          : memory::StateLayer{});
+        }
+        FORESAY_TRY(runner->state_, memory::StateCache::create(*backends.front(), states, options.n_slots,
+                                                               h.recurrent.n_taps, options.n_rollback));
+    }
     sched::SchedulerOptions sched_options;
     sched_options.initial_capacity = options.scheduler_capacity;
     FORESAY_TRY(runner->scheduler_, sched::Scheduler::create(std::move(backends), sched_options));
     runner->scheduler_->set_context(options.label);
-    if (const graph::Storage* factors = model->weight("rope_freqs.weight"); factors != nullptr) {
+    const auto full = std::find(h.is_sliding.begin(), h.is_sliding.end(), false) - h.is_sliding.begin();
+    const std::string_view factors =
+        full < h.n_layer ? h.rope_factors_of(static_cast<int>(full), options.n_ctx_slot) : std::string_view();
+    if (!factors.empty() && model->weight(factors) != nullptr) {
         // From the file, not from the storage: a backend may keep its weights anywhere.
-        const gguf::TensorInfo* tensor = model->file().tensor("rope_freqs.weight");
+        const gguf::TensorInfo* tensor = model->file().tensor(factors);
         runner->rope_factors_.resize(static_cast<size_t>(tensor->ne[0]));
         dequantize_row(*dtype_from_gguf(tensor->type), tensor->data.data(), runner->rope_factors_.data(),
                        tensor->ne[0]);
@@ -58,7 +76,7 @@ Result<sched::Plan*> Runner::plan_for(BatchShape shape) {
     if (cached != nullptr) {
         return cached;
     }
-    GraphContext ctx(*model_, *kv_, shape, tap_spec_);
+    GraphContext ctx(*model_, *kv_, state_.get(), shape, tap_spec_);
     model_->architecture().build(ctx);
     const GraphIo io = ctx.io();
     for (size_t i = 0; i < io.taps.size(); ++i) {
@@ -89,17 +107,42 @@ Status Runner::set_taps(TapSpec taps) {
     return ok();
 }
 
-Result<std::vector<std::span<const float>>> Runner::forward(std::span<const Row> rows) {
-    FORESAY_ASSERT(!rows.empty());
-    const int32_t n_vocab = model_->hparams().n_vocab;
-    int32_t n_wanted = 0;
+Status Runner::check_rows(std::span<const Row> rows) const {
+    std::vector<int32_t> next(state_ == nullptr ? 0 : static_cast<size_t>(kv_->n_slots()), -1);
     for (const Row& row : rows) {
         if (row.pos < 0 || row.pos >= kv_->n_ctx_slot() || row.slot < 0 || row.slot >= kv_->n_slots()) {
             return error(Code::kCapacity, fmt::format("position {} of slot {} is outside its {} cells", row.pos,
                                                       row.slot, kv_->n_ctx_slot()));
         }
+        if (state_ == nullptr) {
+            continue;
+        }
+        int32_t& expected = next[static_cast<size_t>(row.slot)];
+        const bool follows = expected < 0 ? state_->usable(row.slot, row.pos) == row.pos : row.pos == expected;
+        if (!follows) {
+            return error(Code::kInvalidArgument,
+                         fmt::format("slot {} holds no recurrent state for position {}", row.slot, row.pos));
+        }
+        expected = row.pos + 1;
+    }
+    return ok();
+}
+
+void Runner::note_states(std::span<const Row> rows) {
+    // Rows of a slot ascend, one by one: noting each alone gives the same as noting the run.
+    for (const Row& row : rows) {
+        state_->advance(row.slot, row.pos, row.pos + 1);
+    }
+}
+
+Result<std::vector<std::span<const float>>> Runner::forward(std::span<const Row> rows) {
+    FORESAY_ASSERT(!rows.empty());
+    const int32_t n_vocab = model_->hparams().n_vocab;
+    int32_t n_wanted = 0;
+    for (const Row& row : rows) {
         n_wanted += row.wants_logits ? 1 : 0;
     }
+    FORESAY_CHECK_OK(check_rows(rows));
     // A graph always ends in logits, so that there is one shape less to plan: an unwanted last row costs one row of the
     // head.
     const BatchShape shape{static_cast<int32_t>(rows.size()), std::max(1, n_wanted)};
@@ -121,6 +164,9 @@ Result<std::vector<std::span<const float>>> Runner::forward(std::span<const Row>
             pos[i] = rows[i].pos;
             kv_rows[i] = base + rows[i].pos;
             kv_base[i] = base;
+            if (io.slot != kNoTensor) {
+                as_ints(plan->input(io.slot))[i] = rows[i].slot;
+            }
             if (rows[i].wants_logits && !out_rows.empty()) {
                 out_rows[n_out++] = static_cast<int32_t>(i);
             }
@@ -128,7 +174,17 @@ Result<std::vector<std::span<const float>>> Runner::forward(std::span<const Row>
         if (n_wanted == 0 && !out_rows.empty()) {
             out_rows[0] = static_cast<int32_t>(rows.size() - 1);
         }
-        FORESAY_CHECK_OK(scheduler_->execute(*plan));
+        if (auto run = scheduler_->execute(*plan); !run.has_value()) {
+            for (const Row& row : rows) {
+                if (state_ != nullptr) {
+                    state_->forget(row.slot);  // part of it may have been overwritten
+                }
+            }
+            return std::move(run).error();
+        }
+        if (state_ != nullptr) {
+            note_states(rows);
+        }
         const auto bytes = plan->output(io.logits);
         const auto* logits = reinterpret_cast<const float*>(bytes.data());
         const auto floats = [&](TensorId id) {

@@ -11,6 +11,7 @@
 #include "backend/backend.h"
 #include "base/result.h"
 #include "memory/kv_cache.h"
+#include "memory/state_cache.h"
 #include "model/graph_context.h"
 #include "model/model.h"
 #include "sched/scheduler.h"
@@ -30,6 +31,7 @@ struct RunnerOptions {
     int32_t n_ctx_slot = 4096;
     DType type_k = DType::kF16;
     DType type_v = DType::kF16;
+    int32_t n_rollback = 0;  ///< how many of the last tokens layers with a state can take back (0 and up)
     size_t scheduler_capacity = 2053;
     std::string label = "target";  ///< for the scheduler's figures in the log
 };
@@ -44,8 +46,8 @@ class Runner {
     /// Evaluates the rows in order (rows of one slot: ascending positions that continue what its cache holds). Stores
     /// their keys and values. Returns the logits [n_vocab] of each row that wants them, in row order; they hold until
     /// the next call. When no row wants logits those of the last row are computed and returned. Errors: capacity
-    /// (position past the slot), out_of_memory. Row contract: a row's logits don't depend on the other rows of the
-    /// call.
+    /// (position past the slot), invalid_argument (a state that isn't held any more, see usable), out_of_memory. Row
+    /// contract: a row's logits don't depend on the other rows of the call.
     Result<std::vector<std::span<const float>>> forward(std::span<const Row> rows);
 
     /// From now on every forward() also delivers these rows; they don't change the logits' bits. Errors: a layer
@@ -63,6 +65,18 @@ class Runner {
     /// Context shift of one slot that holds n positions: see memory::KvCache::shift.
     void shift(int slot, int32_t n, int32_t keep, int32_t discard);
 
+    /// The largest count of tokens, at most n, after which the slot can go on: n itself, except where layers with a
+    /// state hold only the last ones.
+    int32_t usable(int slot, int32_t n) const { return state_ == nullptr ? n : state_->usable(slot, n); }
+
+    /// How many tokens can be taken back at any time; no limit without a state.
+    int32_t max_rollback() const { return state_ == nullptr ? INT32_MAX : state_->n_rollback(); }
+
+    bool has_state() const { return state_ != nullptr; }
+
+    /// Bytes of recurrent state, 0 without.
+    size_t state_bytes() const { return state_ == nullptr ? 0 : state_->bytes(); }
+
     const Model& model() const { return *model_; }
 
     const std::shared_ptr<const Model>& shared_model() const { return model_; }
@@ -79,9 +93,12 @@ class Runner {
   private:
     Runner() = default;
     Result<sched::Plan*> plan_for(BatchShape shape);
+    Status check_rows(std::span<const Row> rows) const;
+    void note_states(std::span<const Row> rows);
 
     std::shared_ptr<const Model> model_;
     std::unique_ptr<memory::KvCache> kv_;
+    std::unique_ptr<memory::StateCache> state_;  ///< null when no layer has a state
     std::unique_ptr<sched::Scheduler> scheduler_;
     std::vector<float> rope_factors_;
     /// The input and output ids of each shape; ids are the same whenever the same shape is built, so this never goes

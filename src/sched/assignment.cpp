@@ -90,7 +90,7 @@ Result<int16_t> Assigner::forced(TensorId id) const {
         const TensorId owner = owner_of(graph_, node.src[i]);
         const graph::Storage* storage = graph_.tensor(owner).storage;
         // A copy of what a node writes would be lost; a private layout can't be copied.
-        const bool writes = node.op == Op::kSetRows && i == 0;
+        const bool writes = graph::written_source(node.op) == static_cast<int>(i);
         const bool is_private = storage != nullptr && storage->data == nullptr;
         if (!writes && !is_private) {
             continue;

@@ -163,7 +163,7 @@ void Placer::open_copies(const Split& split) {
 
 bool is_elementwise(Op op) {
     return op == Op::kAdd || op == Op::kMul || op == Op::kScale || op == Op::kSwiglu || op == Op::kGeglu ||
-           op == Op::kSoftcap;
+           op == Op::kSoftcap || op == Op::kMulSigmoid || op == Op::kSwigluOai;
 }
 
 /// Takes over the block of the first operand when this node is its last reader and nothing else can see the change.

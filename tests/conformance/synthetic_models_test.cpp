@@ -61,19 +61,34 @@ TEST_P(SyntheticModel, LogitsAndGreedyTextEqualTheGoldens) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Goldens, SyntheticModel,
-                         testing::Combine(testing::Values(Case{"llama", 5e-4F}, Case{"qwen2", 5e-4F},
-                                                          Case{"qwen3", 5e-4F}, Case{"gemma3", 1e-2F},
-                                                          Case{"pair-llama-target", 5e-4F},
-                                                          Case{"pair-qwen3-target", 5e-4F}),
-                                          testing::Values("reference", "cpu")));
+INSTANTIATE_TEST_SUITE_P(
+    Goldens, SyntheticModel,
+    testing::Combine(testing::Values(Case{"llama", 5e-4F}, Case{"qwen2", 5e-4F}, Case{"qwen3", 5e-4F},
+                                     Case{"gemma3", 1e-2F}, Case{"pair-llama-target", 5e-4F},
+                                     Case{"pair-qwen3-target", 5e-4F}, Case{"phi3", 5e-4F}, Case{"qwen3moe", 5e-4F},
+                                     Case{"gpt-oss", 5e-4F}, Case{"glm4moe", 5e-4F}, Case{"gemma4-e2b", 0.12F},
+                                     Case{"gemma4-moe", 0.1F}, Case{"pair-gemma4-target", 0.03F}, Case{"lfm2", 5e-4F},
+                                     Case{"lfm2moe", 5e-4F}, Case{"qwen35", 5e-4F}, Case{"qwen35moe", 5e-4F},
+                                     Case{"qwen3next", 5e-4F}, Case{"pair-qwen35-nextn", 5e-4F}),
+                     testing::Values("reference", "cpu")));
 
 // The row contract on whole models: any chunking, slot, thread count and ISA gives the same bits as the reference
 // backend.
-class RowContract : public testing::TestWithParam<const char*> {};
+struct Contract {
+    const char* name;
+    std::vector<int> threads;
+    std::vector<size_t> chunks;
+};
+
+void PrintTo(const Contract& c, std::ostream* out) {
+    *out << c.name;
+}
+
+class RowContract : public testing::TestWithParam<Contract> {};
 
 TEST_P(RowContract, LogitsAreBitIdenticalForAnyBatchSlotThreadsAndIsa) {
-    const std::string path = shared_path(std::string("goldens/synthetic/") + GetParam() + ".gguf");
+    const Contract& c = GetParam();
+    const std::string path = shared_path(std::string("goldens/synthetic/") + c.name + ".gguf");
     if (!file_exists(path)) {
         GTEST_SKIP() << "no goldens at " << path;
     }
@@ -85,10 +100,10 @@ TEST_P(RowContract, LogitsAreBitIdenticalForAnyBatchSlotThreadsAndIsa) {
     ASSERT_NE(reference.runner, nullptr);
     const auto expected = evaluate(*reference.runner, tokens, tokens.size());
     for (const cpu::Isa isa : cpu::available_isas()) {
-        for (const int n_threads : {1, 2, 3}) {
+        for (const int n_threads : c.threads) {
             Loaded m = load(path, "cpu", 3, DType::kF16, 512, std::string(cpu::isa_name(isa)), n_threads);
             ASSERT_NE(m.runner, nullptr);
-            for (const size_t chunk : {size_t{1}, size_t{4}, size_t{7}, size_t{64}, tokens.size()}) {
+            for (const size_t chunk : c.chunks) {
                 const auto got = evaluate(*m.runner, tokens, chunk, static_cast<int32_t>(chunk % 3));
                 ASSERT_EQ(got, expected) << "isa " << cpu::isa_name(isa) << ", threads " << n_threads << ", chunk "
                                          << chunk;
@@ -97,7 +112,20 @@ TEST_P(RowContract, LogitsAreBitIdenticalForAnyBatchSlotThreadsAndIsa) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Goldens, RowContract, testing::Values("llama", "qwen2", "qwen3", "gemma3"));
+std::vector<Contract> contracts() {
+    std::vector<Contract> all;
+    for (const char* name : {"llama", "qwen2", "qwen3", "gemma3"}) {
+        all.push_back({name, {1, 2, 3}, {1, 4, 7, 64, 90}});
+    }
+    // The rest differ in ops, not in how work is split: one thread, fewer widths (threads: backend/cpu/experts_test).
+    for (const char* name : {"phi3", "qwen3moe", "gpt-oss", "glm4moe", "gemma4-e2b", "gemma4-moe", "lfm2", "lfm2moe",
+                             "qwen35", "qwen35moe", "qwen3next"}) {
+        all.push_back({name, {1}, {1, 7, 90}});
+    }
+    return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Goldens, RowContract, testing::ValuesIn(contracts()));
 
 }  // namespace
 }  // namespace foresay::test

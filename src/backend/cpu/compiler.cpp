@@ -6,7 +6,9 @@
 #include <array>
 
 #include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/simple_tasks.h"
 #include "backend/cpu/tasks.h"
+#include "backend/cpu/tasks_experts.h"
 #include "base/checked.h"
 
 namespace foresay::cpu {
@@ -31,6 +33,12 @@ struct RopeTable {
     const float* table;
 };
 
+struct GroupedRows {
+    TensorId ids;
+    ExpertGroups groups;
+    Extent extent;
+};
+
 class Compiler {
   public:
     Compiler(const CompileContext& context, const graph::Graph& graph, std::span<const TensorId> nodes,
@@ -47,6 +55,8 @@ class Compiler {
     Status prepare();
     Status add_node(size_t* i);
     Status add_mul_mat(size_t* i);
+    Status add_mul_mat_id(TensorId id);
+    Result<GroupedRows> grouped(TensorId id);
     bool try_glu(size_t* i);
     void add_norm(TensorId id);
     void add_element(TensorId id);
@@ -117,6 +127,9 @@ class Compiler {
     std::vector<uint32_t>
         needs_;  // by tensor: ActNeed bits of the quantised products over it; kQuantized when there is any
     std::array<Slot, 2> slots_;
+    std::array<Slot, 2> expert_slots_;  // operands of products by expert, in the order of the groups
+    std::array<TensorId, 2> expert_ids_{graph::kNoTensor, graph::kNoTensor};
+    std::vector<GroupedRows> grouped_;
     std::vector<RopeTable> tables_;
     uint64_t clock_ = 0;
     Status memory_status_;
@@ -209,12 +222,12 @@ Slot* Compiler::quantized(TensorId id, int i) {
         return slot;
     }
     const graph::Tensor& t = tensor(x);
-    Slot* slot = image_for_result(x, t.ne[0], t.ne[1], nullptr);
+    Slot* slot = image_for_result(x, t.ne[0], t.n_rows(), nullptr);
     auto task = std::make_unique<QuantizeTask>();
     task->kernels = context_.kernels;
     task->x = source_f32(id, i);
     task->k = t.ne[0];
-    task->n_columns = t.ne[1];
+    task->n_columns = t.n_rows();
     task->image = slot->image;
     reads_source(*task, id, i);
     writes_slot(*task, *slot);
@@ -336,6 +349,88 @@ Status Compiler::add_mul_mat(size_t* i) {
             add(std::move(task));
             return ok();
         }
+    }
+    writes_result(*task, id);
+    add(std::move(task));
+    return ok();
+}
+
+/// Pairs sorted by expert: once per choice, for all products that use it.
+Result<GroupedRows> Compiler::grouped(TensorId id) {
+    const TensorId ids = tensor(id).src[2];
+    for (const GroupedRows& known : grouped_) {
+        if (known.ids == ids && known.groups.n_expert == src(id, 0).ne[2]) {
+            return known;
+        }
+    }
+    const int64_t n_expert = src(id, 0).ne[2];
+    const int64_t n_pairs = tensor(ids).n_elements();
+    const size_t bytes = ExpertGroups::bytes(n_expert, n_pairs);
+    FORESAY_TRY(std::byte * base, memory(bytes, "rows by expert"));
+    auto task = std::make_unique<GroupTask>();
+    task->ids = source_i32(id, 2);
+    task->groups = ExpertGroups::at(base, n_expert, n_pairs);
+    grouped_.push_back({ids, task->groups, {base, bytes}});
+    reads_source(*task, id, 2);
+    writes(*task, base, bytes);
+    add(std::move(task));
+    return grouped_.back();
+}
+
+Status Compiler::add_mul_mat_id(TensorId id) {
+    auto task = std::make_unique<MatmulIdTask>();
+    task->kernels = context_.kernels;
+    task->w = matrix(id, 0);
+    if (task->w.tiles == nullptr && task->w.plain == nullptr) {
+        return error(Code::kUnsupported, fmt::format("'{}' has no layout that this backend can read", src(id, 0).name),
+                     fmt::format("node {} (mul_mat_id) on cpu", graph::index(id)));
+    }
+    FORESAY_TRY(const GroupedRows rows, grouped(id));
+    const TileLayout& layout = task->w.layout;
+    const TensorId x = tensor(id).src[1];
+    const int64_t n_pairs = rows.groups.n_pairs;
+    size_t i = 0;
+    while (i < 2 &&
+           !(context_.fuse && !layout.is_dense && expert_slots_[i].tensor == x && expert_ids_[i] == rows.ids)) {
+        ++i;
+    }
+    if (i == 2) {
+        i = expert_slots_[0].last_use <= expert_slots_[1].last_use ? 0 : 1;
+        Slot& slot = expert_slots_[i];
+        auto gather = std::make_unique<GatherTask>();
+        gather->groups = rows.groups;
+        gather->per_column = n_pairs / tensor(x).n_rows();
+        gather->k = layout.k;
+        if (layout.is_dense) {
+            slot.tensor = graph::kNoTensor;  // a packed form is no image
+            gather->x = source_f32(id, 1);
+            gather->packed = reinterpret_cast<float*>(slot.base);
+            reads_source(*gather, id, 1);
+        } else {
+            const Slot* whole = quantized(id, 1);
+            slot.tensor = x;
+            slot.image = make_image(slot.base, layout.k, n_pairs, need(x) & kAllNeeds);
+            gather->from = whole->image;
+            gather->to = slot.image;
+            reads(*gather, whole->base, whole->bytes);
+        }
+        expert_ids_[i] = rows.ids;
+        reads(*gather, rows.extent.begin, rows.extent.bytes);
+        writes_slot(*gather, slot);
+        add(std::move(gather));
+    }
+    Slot& slot = expert_slots_[i];
+    slot.last_use = ++clock_;
+    task->groups = rows.groups;
+    task->image = slot.image;
+    task->packed = reinterpret_cast<const float*>(slot.base);
+    task->y = result_f32(id);
+    task->groups_per_item = groups_per_item(layout.n_groups, context_.n_threads);
+    reads(*task, slot.base, slot.bytes);
+    reads(*task, rows.extent.begin, rows.extent.bytes);
+    if (tensor(id).n_src == 4) {
+        task->bias = source_f32(id, 3);
+        reads_source(*task, id, 3);
     }
     writes_result(*task, id);
     add(std::move(task));
@@ -544,6 +639,8 @@ Status Compiler::add_node(size_t* i) {
             return ok();
         case Op::kMulMat:
             return add_mul_mat(i);
+        case Op::kMulMatId:
+            return add_mul_mat_id(id);
         case Op::kRmsNorm:
             add_norm(id);
             return ok();
@@ -566,6 +663,17 @@ Status Compiler::add_node(size_t* i) {
         case Op::kSoftcap:
             add_element(id);
             return ok();
+        case Op::kColumns:
+        case Op::kMulSigmoid:
+        case Op::kSwigluOai:
+        case Op::kRouteIds:
+        case Op::kRouteWeights:
+        case Op::kWeightedSum:
+        case Op::kShortConv:
+        case Op::kDecay:
+        case Op::kDeltaNet:
+            add(make_simple_task(*context_.kernels, graph_, id, placement_));
+            return ok();
     }
     return ok();
 }
@@ -582,7 +690,7 @@ Status Compiler::prepare() {
     size_t slot_bytes = 0;
     for (const TensorId id : nodes_) {
         const graph::Tensor& t = tensor(id);
-        if (t.op != Op::kMulMat) {
+        if (t.op != Op::kMulMat && t.op != Op::kMulMatId) {
             continue;
         }
         const TileLayout layout = make_tile_layout(src(id, 0).dtype, src(id, 0).ne[0], src(id, 0).ne[1]);
@@ -591,7 +699,23 @@ Status Compiler::prepare() {
             slot_bytes = std::max(slot_bytes, static_cast<size_t>(x.n_elements()) * sizeof(float));
         } else {
             needs_[graph::index(t.src[1])] |= activation_needs(layout) | kQuantized;
-            slot_bytes = std::max(slot_bytes, image_bytes(x.ne[0], x.ne[1], kAllNeeds));
+            slot_bytes = std::max(slot_bytes, image_bytes(x.ne[0], x.n_rows(), kAllNeeds));
+        }
+    }
+    size_t expert_bytes = 0;
+    for (const TensorId id : nodes_) {
+        if (tensor(id).op == Op::kMulMatId) {
+            const int64_t n_pairs = src(id, 2).n_elements();
+            const bool dense = (need(tensor(id).src[1]) & kQuantized) == 0;
+            const size_t bytes = dense ? static_cast<size_t>(src(id, 1).ne[0] * n_pairs) * sizeof(float)
+                                       : image_bytes(src(id, 1).ne[0], n_pairs, need(tensor(id).src[1]) & kAllNeeds);
+            expert_bytes = std::max(expert_bytes, bytes);
+        }
+    }
+    for (Slot& slot : expert_slots_) {
+        slot.bytes = round_up<size_t>(expert_bytes, 64);
+        if (slot.bytes != 0) {
+            FORESAY_TRY(slot.base, memory(slot.bytes, "activations by expert"));
         }
     }
     for (Slot& slot : slots_) {

@@ -75,26 +75,32 @@ Result<std::unique_ptr<graph::Storage>> CpuBackend::load_weight(const backend::W
     storage->owner = this;
     storage->dtype = request.dtype;
     storage->ne = request.ne;
-    const bool in_tiles = repack_ && request.used_by_mul_mat && dtype_info(request.dtype).is_weight &&
-                          request.ne[2] == 1 && request.ne[3] == 1;
+    const bool in_tiles =
+        repack_ && request.used_by_mul_mat && dtype_info(request.dtype).is_weight && request.ne[3] == 1;
     if (in_tiles) {
+        // Experts follow each other, each in tiles of its own.
         storage->layout = make_tile_layout(request.dtype, request.ne[0], request.ne[1]);
-        storage->piece = arena_.allocate(storage->layout.bytes());
+        const int64_t n_matrices = request.ne[2];
+        const size_t matrix_bytes = expected / static_cast<size_t>(n_matrices);
+        const size_t tile_bytes = storage->layout.bytes() * static_cast<size_t>(n_matrices);
+        storage->piece = arena_.allocate(tile_bytes);
         if (storage->piece.data == nullptr) {
-            return no_memory(request.name, storage->layout.bytes());
+            return no_memory(request.name, tile_bytes);
         }
         auto* tiles = reinterpret_cast<uint8_t*>(storage->piece.data);
         const TileLayout& layout = storage->layout;
         // Packed by the threads that will read it later: ranges are the same, so pages land near them.
         pool_->run([&](Worker& worker) {
-            worker.for_chunks(layout.n_groups, 4, [&](int64_t first, int64_t last) {
+            worker.for_chunks(n_matrices * layout.n_groups, 4, [&](int64_t first, int64_t last) {
                 for (int64_t group = first; group < last; ++group) {
-                    pack_group(layout, request.bytes.data(), group, tiles + group * layout.group_bytes);
+                    const auto matrix = static_cast<size_t>(group / layout.n_groups);
+                    pack_group(layout, request.bytes.data() + matrix * matrix_bytes, group % layout.n_groups,
+                               tiles + group * layout.group_bytes);
                 }
             });
         });
         storage->tiles = tiles;
-        storage->bytes = layout.bytes();
+        storage->bytes = tile_bytes;
         if (request.used_by_get_rows && request.keep_mapped) {
             storage->data = const_cast<std::byte*>(request.bytes.data());
         }

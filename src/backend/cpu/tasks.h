@@ -18,6 +18,9 @@ ActImage make_image(std::byte* base, int64_t k, int64_t n_columns, uint32_t need
 size_t image_bytes(int64_t k, int64_t n_columns, uint32_t need);
 inline constexpr uint32_t kAllNeeds = kNeedSum | kNeedSumHalf | ((1u << kActStarts) - 1);
 
+/// The image as seen from one of its columns on.
+ActImage column_view(const ActImage& image, int64_t column);
+
 /// A weight as products see it: tiles, or (plain != null) a matrix in file layout that is packed as it is used.
 struct Matrix {
     TileLayout layout;

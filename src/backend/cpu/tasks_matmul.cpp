@@ -18,7 +18,22 @@ size_t image_array(size_t* used, size_t bytes) {
     return at;
 }
 
-/// Runs f(kernel's column view) over blocks of columns.
+/// The tiles of one row group, packed into scratch when the matrix is plain.
+const uint8_t* group_tiles(const Matrix& w, int64_t group, std::byte* scratch) {
+    if (w.plain == nullptr) {
+        return w.tiles + group * w.layout.group_bytes;
+    }
+    auto* tiles = reinterpret_cast<uint8_t*>(scratch);
+    pack_group(w.layout, w.plain, group, tiles);
+    return tiles;
+}
+
+size_t plain_scratch(const Matrix& w) {
+    return w.plain == nullptr ? 0 : round_up(static_cast<size_t>(w.layout.group_bytes), kLine);
+}
+
+}  // namespace
+
 ActImage column_view(const ActImage& image, int64_t column) {
     ActImage view = image;
     view.q += 32 * column;
@@ -36,22 +51,6 @@ ActImage column_view(const ActImage& image, int64_t column) {
     }
     return view;
 }
-
-/// The tiles of one row group, packed into scratch when the matrix is plain.
-const uint8_t* group_tiles(const Matrix& w, int64_t group, std::byte* scratch) {
-    if (w.plain == nullptr) {
-        return w.tiles + group * w.layout.group_bytes;
-    }
-    auto* tiles = reinterpret_cast<uint8_t*>(scratch);
-    pack_group(w.layout, w.plain, group, tiles);
-    return tiles;
-}
-
-size_t plain_scratch(const Matrix& w) {
-    return w.plain == nullptr ? 0 : round_up(static_cast<size_t>(w.layout.group_bytes), kLine);
-}
-
-}  // namespace
 
 ActImage make_image(std::byte* base, int64_t k, int64_t n_columns, uint32_t need) {
     ActImage image{};

@@ -58,11 +58,12 @@ struct StepList : backend::Program {
 struct Kernel {
     graph::Op op;
     void (*run)(const Step& step, std::byte* scratch);
+    size_t (*scratch)(const Step& step) = nullptr;
 };
 
 constexpr Kernel kKernels[] = {
     {graph::Op::kGetRows, run_get_rows},
-    {graph::Op::kMulMat, run_mul_mat},
+    {graph::Op::kMulMat, run_mul_mat, mul_mat_scratch},
     {graph::Op::kRmsNorm, run_rms_norm},
     {graph::Op::kAdd, run_add},
     {graph::Op::kMul, run_mul},
@@ -71,9 +72,19 @@ constexpr Kernel kKernels[] = {
     {graph::Op::kGeglu, run_geglu},
     {graph::Op::kRope, run_rope},
     {graph::Op::kSetRows, run_set_rows},
-    {graph::Op::kAttention, run_attention},
+    {graph::Op::kAttention, run_attention, attention_scratch},
     {graph::Op::kSoftcap, run_softcap},
     {graph::Op::kCopy, run_copy},
+    {graph::Op::kColumns, run_columns},
+    {graph::Op::kMulSigmoid, run_mul_sigmoid},
+    {graph::Op::kSwigluOai, run_swiglu_oai},
+    {graph::Op::kRouteIds, run_route_ids, route_scratch},
+    {graph::Op::kRouteWeights, run_route_weights, route_scratch},
+    {graph::Op::kMulMatId, run_mul_mat_id, mul_mat_id_scratch},
+    {graph::Op::kWeightedSum, run_weighted_sum},
+    {graph::Op::kShortConv, run_short_conv},
+    {graph::Op::kDecay, run_decay},
+    {graph::Op::kDeltaNet, run_delta_net, delta_net_scratch},
 };
 
 const Kernel* find_kernel(graph::Op op) {
@@ -84,13 +95,6 @@ const Kernel* find_kernel(graph::Op op) {
 
 Operand operand(const graph::Tensor& tensor, std::byte* data) {
     return {data, tensor.dtype, tensor.ne};
-}
-
-size_t scratch_bytes(const Step& step) {
-    if (step.run == run_mul_mat) {
-        return mul_mat_scratch(step);
-    }
-    return step.run == run_attention ? attention_scratch(step) : 0;
 }
 
 Result<Step> make_step(const graph::Graph& graph, graph::TensorId id, const backend::Placement& placement) {
@@ -193,7 +197,9 @@ Result<std::unique_ptr<backend::Program>> ReferenceBackend::compile(const graph:
             continue;  // shares memory: nothing to run
         }
         FORESAY_TRY(Step step, make_step(graph, id, placement));
-        scratch = std::max(scratch, scratch_bytes(step));
+        if (const auto needed = find_kernel(graph.tensor(id).op)->scratch; needed != nullptr) {
+            scratch = std::max(scratch, needed(step));
+        }
         program->steps.push_back(std::move(step));
     }
     program->scratch = allocate_bytes(scratch);

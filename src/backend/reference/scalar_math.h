@@ -52,6 +52,22 @@ inline float silu_f32(float g) {
     return g * (1.0F / (1.0F + exp_f32(-g)));
 }
 
+inline float sigmoid_f32(float x) {
+    return 1.0F / (1.0F + exp_f32(-x));
+}
+
+/// gpt-oss: the gate is cut above 7, up to -7..7. Source: shared/spec/target-models.md, 2.2.
+inline float swiglu_oai_f32(float g, float u) {
+    const float gate = g > 7.0F ? 7.0F : g;
+    const float up = u > 7.0F ? 7.0F : (u < -7.0F ? -7.0F : u);
+    return (up + 1.0F) * (gate * sigmoid_f32(1.702F * gate));
+}
+
+/// ln(1 + e^x), x itself above 20; in double, so that the rounded result is the same wherever a libm is sane.
+inline float softplus(float x) {
+    return x > 20.0F ? x : static_cast<float>(std::log1p(std::exp(static_cast<double>(x))));
+}
+
 inline float gelu_tanh_f32(float g) {
     const float inner = std::fma(0.044715F * g * g, g, g);
     const float t = tanh_f32(0.7978845608F * inner);

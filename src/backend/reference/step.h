@@ -49,10 +49,23 @@ void run_geglu(const Step& step, std::byte* scratch);
 void run_softcap(const Step& step, std::byte* scratch);
 void run_rope(const Step& step, std::byte* scratch);
 void run_attention(const Step& step, std::byte* scratch);
+void run_columns(const Step& step, std::byte* scratch);
+void run_mul_sigmoid(const Step& step, std::byte* scratch);
+void run_swiglu_oai(const Step& step, std::byte* scratch);
+void run_route_ids(const Step& step, std::byte* scratch);
+void run_route_weights(const Step& step, std::byte* scratch);
+void run_mul_mat_id(const Step& step, std::byte* scratch);
+void run_weighted_sum(const Step& step, std::byte* scratch);
+void run_short_conv(const Step& step, std::byte* scratch);
+void run_decay(const Step& step, std::byte* scratch);
+void run_delta_net(const Step& step, std::byte* scratch);
 
 /// What a mul_mat or attention step needs beside its operands.
 size_t mul_mat_scratch(const Step& step);
 size_t attention_scratch(const Step& step);
+size_t route_scratch(const Step& step);
+size_t mul_mat_id_scratch(const Step& step);
+size_t delta_net_scratch(const Step& step);
 /// Fills step.table from the parameters: the work that depends on no position.
 void prepare_rope(Step& step);
 

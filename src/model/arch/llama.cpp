@@ -1,4 +1,5 @@
-// llama: Llama 1-3.x, Mistral 7B, SmolLM2 and kin, dense. Source: shared/spec/target-models.md, 3.1.
+// llama: Llama 1-3.x, Mistral 7B, Mixtral, SmolLM2 and kin, dense or with experts. Source:
+// shared/spec/target-models.md, 3.1.
 #include "model/arch/common.h"
 #include "model/graph_context.h"
 
@@ -7,10 +8,8 @@ namespace {
 
 Result<Hparams> read_hparams(const gguf::File& file) {
     FORESAY_TRY(Hparams h, read_shared_hparams(file, graph::RopePairing::kNorm));
-    FORESAY_TRY(const uint32_t n_expert, file.u32_or("llama.expert_count", 0));
-    if (n_expert > 0) {
-        return error(Code::kUnsupported, "mixture-of-experts llama models are not supported yet", "llama.expert_count");
-    }
+    FORESAY_CHECK_OK(read_expert_hparams(file, h.n_ff[0], false, h));
+    h.n_ff_expert = h.n_ff[0];  // expert_feed_forward_length isn't honoured here
     if (h.rope.n_rot != h.head_dim_k[0]) {
         return error(Code::kBadFile, "llama rotates the whole head", "llama.rope.dimension_count");
     }
@@ -23,19 +22,21 @@ std::vector<WeightSpec> weights(const Hparams& h) {
 
 void build(GraphContext& ctx) {
     auto& b = ctx.b();
-    const TensorId factors = ctx.weight("rope_freqs.weight");
     TensorId x = ctx.embed();
     for (int layer = 0; layer < ctx.hparams().n_layer; ++layer) {
         auto qkv = ctx.project_qkv(layer, ctx.norm(layer, "attn_norm", x));
-        qkv.q = ctx.rope(layer, qkv.q, factors);
-        qkv.k = ctx.rope(layer, qkv.k, factors);
+        qkv.q = ctx.rope(layer, qkv.q);
+        qkv.k = ctx.rope(layer, qkv.k);
         TensorId attn = ctx.attend(layer, qkv);
         if (ctx.is_last(layer)) {
             attn = ctx.keep_outputs(attn);
             x = ctx.keep_outputs(x);
         }
         x = b.add(ctx.linear(layer, "attn_output", attn), x);
-        x = b.add(ctx.ffn(layer, ctx.norm(layer, "ffn_norm", x), GraphContext::Activation::kSilu), x);
+        const TensorId f = ctx.norm(layer, "ffn_norm", x);
+        x = b.add(ctx.hparams().n_expert > 0 ? ctx.moe(layer, f, GraphContext::Activation::kSilu)
+                                             : ctx.ffn(layer, f, GraphContext::Activation::kSilu),
+                  x);
     }
     ctx.head(x);
 }

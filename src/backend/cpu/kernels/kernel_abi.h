@@ -144,6 +144,31 @@ struct AttentionArgs {
 constexpr int kKvBlock = 64;
 constexpr int kMaxQueries = 64;  // per call
 
+// --- gates, experts, recurrent layers
+// ---------------------------------------------------------------------------------
+
+constexpr int kMaxTaps = 16;
+
+/// y = sum over taps of taps[i] * rows[i], then silu: n channels of one row.
+struct ConvArgs {
+    const float* rows[kMaxTaps];  // [n] each; null: zeros
+    const float* taps;            // [n_taps][n]
+    int64_t n_taps, n;
+    float* y;
+    int32_t silu;
+};
+
+/// One row of one head of the delta net, n of its d columns.
+struct DeltaArgs {
+    const float* before;  // [d][stride] at the first column; null: zeros
+    float* after;
+    int64_t d, n, stride;
+    const float *k, *q;  // [d]
+    const float* v;      // [n]
+    float decay, beta;
+    float* out;  // [n]
+};
+
 // --- the table of one ISA ---------------------------------------------------------------------------------------
 
 struct Kernels {
@@ -162,6 +187,15 @@ struct Kernels {
     void (*rope)(const float* x, float* y, const float* cs, int64_t n_pairs, int32_t neox);
     void (*to_f16)(const float* x, uint16_t* y, int64_t n);
     void (*attention)(const AttentionArgs* args);
+    /// e^x, and 1 / (1 + e^-x). y may be x.
+    void (*exponential)(const float* x, float* y, int64_t n);
+    void (*sigmoid)(const float* x, float* y, int64_t n);
+    void (*mul_sigmoid)(const float* x, const float* gate, float* y, int64_t n);
+    void (*swiglu_oai)(const float* gate, const float* up, float* y, int64_t n);
+    /// y = sum over j < n_x, ascending, of w[j] * x[j * stride ...].
+    void (*weighted_sum)(const float* x, int64_t stride, const float* w, int64_t n_x, float* y, int64_t n);
+    void (*short_conv)(const ConvArgs* args);
+    void (*delta_step)(const DeltaArgs* args);
 };
 
 extern const Kernels kKernelsPortable;

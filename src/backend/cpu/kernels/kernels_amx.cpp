@@ -11,6 +11,8 @@ namespace {
 #include "backend/cpu/kernels/matmul.inc"
 #include "backend/cpu/kernels/ops.inc"
 //
+#include "backend/cpu/kernels/gates.inc"
+//
 #include "backend/cpu/kernels/matmul_amx.inc"
 }  // namespace
 

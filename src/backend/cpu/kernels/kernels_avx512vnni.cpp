@@ -10,6 +10,8 @@ namespace {
 #include "backend/cpu/kernels/lanes_avx512.h"
 #include "backend/cpu/kernels/matmul.inc"
 #include "backend/cpu/kernels/ops.inc"
+//
+#include "backend/cpu/kernels/gates.inc"
 }  // namespace
 
 #define FORESAY_TABLE kKernelsAvx512Vnni

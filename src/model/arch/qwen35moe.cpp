@@ -1,0 +1,17 @@
+// qwen35moe: the gated delta-net hybrid, experts with a gated shared one. Source:
+// shared/spec/target-models.md, 3.7.
+#include "model/arch/qwen_hybrid.h"
+
+namespace foresay::model::arch {
+namespace {
+
+Result<Hparams> read_hparams(const gguf::File& file) {
+    return read_qwen_hybrid_hparams(file, true);
+}
+
+}  // namespace
+
+extern const Architecture k_qwen35moe;
+const Architecture k_qwen35moe{"qwen35moe", read_hparams, qwen_hybrid_weights, build_qwen_hybrid};
+
+}  // namespace foresay::model::arch
