@@ -275,6 +275,7 @@ FlagGroup server_flags() {
                 refused({"--ssl-key-file"}, "LLAMA_ARG_SSL_KEY_FILE", "FILE", "TLS", "put a TLS proxy in front"),
                 refused({"--ssl-cert-file"}, "LLAMA_ARG_SSL_CERT_FILE", "FILE", "TLS", "put a TLS proxy in front"),
                 {.names = {"--embedding", "--embeddings"},
+                 .negated = {"--no-embeddings"},
                  .env = "LLAMA_ARG_EMBEDDINGS",
                  .fallback = "off",
                  .help = "serve embeddings, beside completions",

@@ -272,10 +272,21 @@ TEST(Environment, ABadValueNamesTheVariable) {
     EXPECT_THAT(word.error().message, HasSubstr("LLAMA_ARG_CONTEXT_SHIFT"));
 }
 
+TEST(Server, EmbeddingsAndTheirPooling) {
+    const Options o = options_of("-m x --embeddings --pooling last --embd-normalize -1");
+    EXPECT_TRUE(o.engine.embeddings);
+    EXPECT_EQ(o.engine.pooling, engine::Pooling::kLast);
+    EXPECT_EQ(o.server.embd_normalize, -1);
+    EXPECT_FALSE(options_of("-m x").engine.pooling.has_value());
+    EXPECT_FALSE(parse("-m x --pooling rank").has_value());
+    EXPECT_FALSE(parse("-m x --slot-save-path /no/such/folder").has_value());
+    EXPECT_FALSE(parse("-m x --chat-template nonsense").has_value());
+}
+
 TEST(Environment, VariablesOfOtherCommandsAreNotRead) {
     EXPECT_TRUE(parse("run -m x -p y", {{"LLAMA_ARG_PORT", "bad"}}).has_value());
-    EXPECT_TRUE(parse("-m x", {{"LLAMA_ARG_EMBEDDINGS", "0"}}).has_value());
-    EXPECT_FALSE(parse("-m x", {{"LLAMA_ARG_EMBEDDINGS", "1"}}).has_value());
+    EXPECT_TRUE(parse("-m x", {{"LLAMA_ARG_RERANKING", "0"}}).has_value());
+    EXPECT_FALSE(parse("-m x", {{"LLAMA_ARG_RERANKING", "1"}}).has_value());
 }
 
 TEST(Sampling, FlagsReachTheDefaultsOfRequests) {

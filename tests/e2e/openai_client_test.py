@@ -116,3 +116,30 @@ def test_slots_are_saved_and_restored(start_server, smollm, tmp_path):
     assert second["timings"]["prompt_n"] == 1
     refused = server.client.post("/slots/0?action=restore", json={"filename": "../a.slot"})
     assert refused.status_code == 400 and refused.json()["error"]["message"] == "Invalid filename"
+
+
+def test_embeddings_of_a_real_model(start_server, smollm):
+    server = start_server("-m", smollm, "-c", "1024", "-np", "2", "--embeddings")
+    client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="x", max_retries=0)
+    texts = ["The cat sat on the mat.", "A cat is sitting on a rug.", "Interest rates rose by two percent."]
+    many = client.embeddings.create(model="m", input=texts)
+    vectors = [e.embedding for e in many.data]
+    assert [len(v) for v in vectors] == [576] * 3
+    assert all(abs(sum(x * x for x in v) - 1) < 1e-4 for v in vectors)
+
+    def alike(a, b):
+        return sum(x * y for x, y in zip(a, b))
+
+    assert alike(vectors[0], vectors[1]) > alike(vectors[0], vectors[2])
+    for text, vector in zip(texts, vectors):  # beside others or alone: the same numbers
+        assert client.embeddings.create(model="m", input=text).data[0].embedding == vector
+    # Such a server completes texts as well, and no drafter or tap changes them.
+    assert client.completions.create(model="m", prompt="Hi", max_tokens=3, temperature=0).usage.completion_tokens == 3
+    with pytest.raises(openai.BadRequestError):
+        client.embeddings.create(model="m", input="word " * 5000)
+
+
+def test_embeddings_name_their_flag_when_off(client):
+    with pytest.raises(openai.InternalServerError) as refused:
+        client.embeddings.create(model="m", input="a")
+    assert refused.value.status_code == 501 and "--embeddings" in str(refused.value)

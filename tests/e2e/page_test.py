@@ -108,7 +108,7 @@ def test_the_page_chats_with_the_keyboard_and_marks_tokens(browser, drafting):
     browser.keys(PROMPT + ENTER)
     browser.wait("document.querySelector('.turn.assistant[data-done]')", 120)
     tokens = browser.js("return [...document.querySelectorAll('.turn .t')].map(t => ({kind: t.mark.kind, text: t.textContent, mark: t.mark}))")
-    assert len(tokens) > 20
+    assert len(tokens) > 10
     kinds = {t["kind"] for t in tokens}
     assert "plain" in kinds and "exact" in kinds, kinds
     for t in tokens:
