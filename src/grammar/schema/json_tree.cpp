@@ -182,7 +182,7 @@ void Json::set(std::string_view key, Json value) {
     if (Json* known = find(key); known != nullptr) {
         *known = std::move(value);
     } else {
-        members.emplace_back(key, std::move(value));
+        members.emplace_back(std::string(key), std::move(value));
     }
 }
 

@@ -12,6 +12,8 @@
 
 namespace foresay::grammar {
 
+struct Member;
+
 struct Json {
     enum class Type { kNull, kBool, kInteger, kNumber, kString, kArray, kObject };
 
@@ -19,7 +21,7 @@ struct Json {
     bool boolean = false;
     std::string text;  ///< of strings the value, of numbers the literal
     std::vector<Json> items;
-    std::vector<std::pair<std::string, Json>> members;  ///< each key once: the last one of equal ones holds
+    std::vector<Member> members;  ///< each key once: the last one of equal ones holds
 
     static Json of_string(std::string text);
     static Json of_array(std::vector<Json> items);
@@ -37,6 +39,14 @@ struct Json {
     void erase(std::string_view key);
     /// "string", "integer", ...
     std::string_view type_name() const;
+};
+
+/// A struct of its own and not a pair: clang 14 takes no vector of pairs with a type that isn't complete.
+struct Member {
+    Member(std::string key, Json value) : first(std::move(key)), second(std::move(value)) {}
+
+    std::string first;
+    Json second;
 };
 
 /// Errors: invalid_argument: no JSON (line and column), deeper than 64 levels, above 1 MiB.
