@@ -362,9 +362,12 @@ Slot* EngineImpl::slot_for(const Task& task) {
 int32_t EngineImpl::reuse_prefix(Slot& slot, const Request& request) {
     size_t n_common = usable_prefix(slot, request.prompt);
     const Slot* donor = nullptr;
+    // A recurrent state belongs to its slot's own text, and so do the target's rows that a drafter feeds on: with
+    // copied cells such a drafter would know less of the text than in the slot that evaluated it.
+    const bool drafts_from_rows = drafter_ != nullptr && drafter_->taps().any();
     for (const Slot& other : slots_) {
-        if (runner_->has_state()) {
-            break;  // a recurrent state belongs to its slot's own text
+        if (runner_->has_state() || drafts_from_rows) {
+            break;
         }
         if (const size_t n = usable_prefix(other, request.prompt); other.id != slot.id && n > n_common) {
             n_common = n;
