@@ -20,9 +20,9 @@
 namespace foresay::cli {
 namespace {
 
-constexpr int32_t kRounds = 9;  // medians of fewer move by several percent on shared machines
-constexpr int32_t kRoundsAgainst = 3;
-constexpr int32_t kDepthRounds = 3;
+constexpr int32_t kRounds = 9;         // medians of fewer move by several percent on shared machines
+constexpr int32_t kRoundsAgainst = 3;  // each of kFewRounds passes per width
+constexpr int32_t kFewRounds = 3;
 constexpr int32_t kPromptSize = 512;
 constexpr int32_t kDeepest = 1 << 20;
 
@@ -95,7 +95,7 @@ Result<std::vector<AgainstPoint>> measure_against(model::Runner& runner, const s
             }
             theirs[label].push_back(ms);
         }
-        FORESAY_TRY(const auto curve, model::measure_cost_curve(runner, ns, kRounds, 0));
+        FORESAY_TRY(const auto curve, model::measure_cost_curve(runner, ns, kFewRounds, 0));
         for (const model::CostPoint& point : curve) {
             ours[pass_label(point.n)].push_back(point.median_ms);
         }
@@ -155,8 +155,8 @@ Result<BenchReport> measure(const Options& options) {
     for (const int32_t depth : depths) {
         const std::vector<int32_t> both{1, kPromptSize};
         FORESAY_TRY(const auto curve,
-                    model::measure_cost_curve(*runner, both, kDepthRounds, depth, [depth](int32_t round) {
-                        show_round(fmt::format("depth {}", depth).c_str(), round, kDepthRounds);
+                    model::measure_cost_curve(*runner, both, kFewRounds, depth, [depth](int32_t round) {
+                        show_round(fmt::format("depth {}", depth).c_str(), round, kFewRounds);
                     }));
         report.depths.push_back({depth, curve[0].median_ms, 1000.0 * kPromptSize / curve[1].median_ms});
     }
