@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <new>
+#include <span>
 
 #include "base/log.h"
 #include "engine/slot_file.h"
@@ -16,14 +17,15 @@ double ms_between(Clock::time_point from, Clock::time_point to) {
     return std::chrono::duration<double, std::milli>(to - from).count();
 }
 
+/// How many tokens two texts begin with in common.
+size_t common_prefix(std::span<const TokenId> a, std::span<const TokenId> b) {
+    return static_cast<size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
+}
+
 /// Cells of the slot that a prompt may take over: equal tokens, and as good as evaluated afresh.
 size_t usable_prefix(const Slot& slot, const std::vector<TokenId>& prompt) {
-    const size_t n = std::min(static_cast<size_t>(std::min(slot.n_past, slot.n_pure)), prompt.size());
-    size_t i = 0;
-    while (i < n && slot.context[i] == prompt[i]) {
-        ++i;
-    }
-    return i;
+    return common_prefix(std::span(slot.context).first(static_cast<size_t>(std::min(slot.n_past, slot.n_pure))),
+                         prompt);
 }
 
 // As llama-server: a slot is taken for its content only when more than a tenth of the prompt is already there.
@@ -283,9 +285,6 @@ Result<SlotFileResult> EngineImpl::do_slot_job(const SlotJob& job) {
             drafter_->reset(slot.id);
         }
     };
-    if (fingerprint_ == 0) {
-        fingerprint_ = model_fingerprint(runner_->model().file());
-    }
     SlotFileResult result;
     result.n_tokens = slot.n_past;
     if (job.action == SlotAction::kErase) {
@@ -297,6 +296,9 @@ Result<SlotFileResult> EngineImpl::do_slot_job(const SlotJob& job) {
             Code::kUnsupported,
             fmt::format("slots of a {} model can't be saved or restored: its recurrent state isn't in the file",
                         runner_->model().hparams().arch));
+    }
+    if (fingerprint_ == 0) {
+        fingerprint_ = model_fingerprint(runner_->model().file());
     }
     if (job.action == SlotAction::kSave) {
         const SlotState state{slot.context, std::min(slot.n_pure, slot.n_past)};
@@ -383,11 +385,8 @@ int32_t EngineImpl::reuse_prefix(Slot& slot, const Request& request) {
     n_common = std::min(n_common, request.prompt.size() - 1);
     if (request.n_cache_reuse > 0 && donor == nullptr && !runner_->has_state()) {
         move_chunks(slot, request);
-        size_t n = 0;
-        while (n < std::min(static_cast<size_t>(slot.n_past), request.prompt.size() - 1) &&
-               slot.context[n] == request.prompt[n]) {
-            ++n;
-        }
+        const size_t n = common_prefix(std::span(slot.context).first(static_cast<size_t>(slot.n_past)),
+                                       std::span(request.prompt).first(request.prompt.size() - 1));
         if (n > n_common) {
             slot.n_pure = static_cast<int32_t>(n_common);
             n_common = n;
@@ -408,16 +407,10 @@ void EngineImpl::move_chunks(Slot& slot, const Request& request) {
     const auto& prompt = request.prompt;
     auto& context = slot.context;
     context.resize(static_cast<size_t>(slot.n_past));
-    size_t at = 0;
-    while (at < std::min(context.size(), prompt.size()) && context[at] == prompt[at]) {
-        ++at;
-    }
+    size_t at = common_prefix(context, prompt);
     size_t from = at;
     while (from < context.size() && at < prompt.size()) {
-        size_t n = 0;
-        while (from + n < context.size() && at + n < prompt.size() && context[from + n] == prompt[at + n]) {
-            ++n;
-        }
+        const size_t n = common_prefix(std::span(context).subspan(from), std::span(prompt).subspan(at));
         if (n < static_cast<size_t>(request.n_cache_reuse)) {
             ++from;
             continue;
