@@ -166,7 +166,7 @@ class Sink {
     }
 
     /// Of a request with `embed`, before final(): n_embd values, or those of every row with Pooling::kNone.
-    virtual void embedding(std::vector<float> values) { (void)values; }
+    virtual void embedding(std::vector<float>&& values) { (void)values; }
 
     virtual void token(const TokenEvent& event) = 0;
     virtual void final(const Final& result) = 0;

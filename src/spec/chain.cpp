@@ -98,7 +98,7 @@ Status Chain::check_p_min(float p_min) const {
     return ok();
 }
 
-void Chain::set_probe(DraftProbe probe) {
+void Chain::set_probe(const DraftProbe& probe) {
     for (Link& link : links_) {
         link.drafter->set_probe(probe);
     }

@@ -105,7 +105,7 @@ class Drafter {
     }
 
     /// For tests; empty: none.
-    virtual void set_probe(DraftProbe probe) { (void)probe; }
+    virtual void set_probe(const DraftProbe& probe) { (void)probe; }
 };
 
 /// ngram-simple (draft-models.md 11.1): n = length of the key, m = most tokens to draft.

@@ -16,7 +16,7 @@ class EmbeddingJob::TaskSink final : public engine::Sink {
 
     void token(const engine::TokenEvent&) override {}
 
-    void embedding(std::vector<float> values) override { values_ = std::move(values); }
+    void embedding(std::vector<float>&& values) override { values_ = std::move(values); }
 
     void final(const engine::Final&) override {
         job_->writer_->post(

@@ -34,7 +34,7 @@ class FeatureDrafter : public Drafter {
     void reset(int slot) override;
     size_t memory_bytes() const override;
 
-    void set_probe(DraftProbe probe) override { probe_ = std::move(probe); }
+    void set_probe(const DraftProbe& probe) override { probe_ = probe; }
 
     const sched::SchedulerStats& scheduler_stats() const { return net_->stats(); }
 
