@@ -54,8 +54,7 @@ Result<Value> Interpreter::evaluate_kind(const Expr& expr) {
             return test(expr);
         case Expr::Kind::kNot: {
             FORESAY_TRY(const Value value, evaluate(*expr.items[0]));
-            FORESAY_TRY(const bool holds, truth(value));
-            return Value(!holds);
+            return Value(!is_true(value));
         }
         case Expr::Kind::kNegative:
         case Expr::Kind::kPositive: {
@@ -79,8 +78,8 @@ Result<Value> Interpreter::evaluate_kind(const Expr& expr) {
         case Expr::Kind::kAnd:
         case Expr::Kind::kOr: {
             FORESAY_TRY(Value left, evaluate(*expr.items[0]));
-            FORESAY_TRY(const bool holds, truth(left));
-            return holds == (expr.kind == Expr::Kind::kOr) ? Result<Value>(std::move(left)) : evaluate(*expr.items[1]);
+            return is_true(left) == (expr.kind == Expr::Kind::kOr) ? Result<Value>(std::move(left))
+                                                                   : evaluate(*expr.items[1]);
         }
         case Expr::Kind::kConcat:
             return concatenate(expr);
@@ -306,8 +305,7 @@ Result<Value> Interpreter::concatenate(const Expr& expr) {
 
 Result<Value> Interpreter::conditional(const Expr& expr) {
     FORESAY_TRY(const Value condition, evaluate(*expr.items[1]));
-    FORESAY_TRY(const bool holds, truth(condition));
-    if (holds) {
+    if (is_true(condition)) {
         return evaluate(*expr.items[0]);
     }
     return expr.items[2] != nullptr

@@ -134,9 +134,7 @@ Result<Value> length(Render& render, const Value& self, const Args& args) {
     (void)bound;
     switch (self.kind()) {
         case Kind::kUndefined:
-            return self.as_missing() != nullptr && self.as_missing()->is_unsafe
-                       ? Result<Value>(Render::undefined_error(self))
-                       : Result<Value>(Value(int64_t{0}));
+            return Value(int64_t{0});
         case Kind::kText:
             FORESAY_CHECK_OK(render.charge_text(self.as_text().size()));
             return Value(text_length(self.as_text()));

@@ -162,18 +162,10 @@ Status Interpreter::output(const Value& value) {
     return append(text);
 }
 
-Result<bool> Interpreter::truth(const Value& value) {
-    if (value.is_undefined() && value.as_missing() != nullptr && value.as_missing()->is_unsafe) {
-        return Render::undefined_error(value);
-    }
-    return is_true(value);
-}
-
 Result<Interpreter::Flow> Interpreter::if_statement(const Stmt& stmt) {
     for (size_t i = 0; i < stmt.conditions.size(); ++i) {
         FORESAY_TRY(const Value condition, evaluate(*stmt.conditions[i]));
-        FORESAY_TRY(const bool holds, truth(condition));
-        if (holds) {
+        if (is_true(condition)) {
             return execute(stmt.bodies[i]);
         }
     }
@@ -195,12 +187,11 @@ Result<std::shared_ptr<const List>> Interpreter::filtered(const Stmt& stmt, std:
             break;
         }
         Result<Value> condition = evaluate(*stmt.conditions[0]);
-        Result<bool> holds = condition.has_value() ? truth(*condition) : Result<bool>(condition.error());
-        if (!holds.has_value()) {
-            status = holds.error();
+        if (!condition.has_value()) {
+            status = condition.error();
             break;
         }
-        if (*holds) {
+        if (is_true(*condition)) {
             kept.push_back(item);
         }
     }

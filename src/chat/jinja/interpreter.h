@@ -75,7 +75,6 @@ class Interpreter {
     Result<Value> concatenate(const Expr& expr);
     Result<Value> conditional(const Expr& expr);
     Result<Args> arguments(const Expr& expr);
-    Result<bool> truth(const Value& value);
     Status too_deep() const;
 
     Render render_;

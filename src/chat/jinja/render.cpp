@@ -47,7 +47,7 @@ Result<Value> method(Render& render, const Value& object, std::string_view name,
     }
     if (is_refused_method(object, name)) {
         return Render::missing(
-            fmt::format("access to attribute '{}' of '{}' object is unsafe", name, type_name(object)), true);
+            fmt::format("access to attribute '{}' of '{}' object is unsafe", name, type_name(object)));
     }
     *found = false;
     return Value();
@@ -142,10 +142,9 @@ Result<Value> Render::callable(Callable callable) {
     return Value(std::make_shared<const Callable>(std::move(callable)));
 }
 
-Value Render::missing(std::string message, bool is_unsafe) {
+Value Render::missing(std::string message) {
     auto missing = std::make_shared<Missing>();
     missing->message = std::move(message);
-    missing->is_unsafe = is_unsafe;
     return Value(std::shared_ptr<const Missing>(std::move(missing)));
 }
 
@@ -182,7 +181,7 @@ Result<Value> Render::attribute(const Value& object, std::string_view name) {
         }
     }
     if (is_dunder(name)) {
-        return missing(fmt::format("access to attribute '{}' of '{}' object is unsafe", name, type_name(object)), true);
+        return missing(fmt::format("access to attribute '{}' of '{}' object is unsafe", name, type_name(object)));
     }
     return no_attribute(object, name);
 }
@@ -237,9 +236,6 @@ Result<std::shared_ptr<const List>> Render::items(const Value& value) {
     std::vector<Value> made;
     switch (value.kind()) {
         case Kind::kUndefined:
-            if (value.as_missing() != nullptr && value.as_missing()->is_unsafe) {
-                return undefined_error(value);
-            }
             break;
         case Kind::kText: {
             const std::string& all = value.as_text();
@@ -275,9 +271,6 @@ Result<std::shared_ptr<const List>> Render::items(const Value& value) {
 }
 
 Result<std::string> Render::str(const Value& value) {
-    if (value.is_undefined() && value.as_missing() != nullptr && value.as_missing()->is_unsafe) {
-        return undefined_error(value);
-    }
     std::string out;
     FORESAY_CHECK_OK(append_str(value, max_text(), &out));
     FORESAY_CHECK_OK(charge_text(out.size()));
@@ -325,9 +318,7 @@ Result<bool> Render::less(const Value& a, const Value& b) {
 Result<bool> Render::contains(const Value& container, const Value& item) {
     switch (container.kind()) {
         case Kind::kUndefined:
-            return container.as_missing() != nullptr && container.as_missing()->is_unsafe
-                       ? Result<bool>(undefined_error(container))
-                       : Result<bool>(false);
+            return false;
         case Kind::kText:
             if (!item.is_text()) {
                 return item.is_undefined()

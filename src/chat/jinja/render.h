@@ -67,7 +67,7 @@ class Render {
     Result<bool> contains(const Value& container, const Value& item);
 
     /// An undefined value whose use is the error `message`.
-    static Value missing(std::string message, bool is_unsafe = false);
+    static Value missing(std::string message);
     /// The error of using an undefined value.
     static Error undefined_error(const Value& undefined);
 

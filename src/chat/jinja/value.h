@@ -65,8 +65,7 @@ struct Text {
 
 /// What a name, key or attribute that isn't there gives. Using it is an error; printing it prints nothing.
 struct Missing {
-    std::string message;     ///< the error of using it: "'x' is undefined"
-    bool is_unsafe = false;  ///< an attribute that the sandbox refuses: printing and testing it are errors as well
+    std::string message;  ///< the error of using it: "'x' is undefined"
 };
 
 struct List;
