@@ -21,7 +21,7 @@ T=r'''
 {{ n // 2 }} {{ -n // 2 }} {{ -n % 3 }} {{ n / 2 }} {{ n ** 2 }} {{ 2 ** -1 }} {{ n % 4 }} {{ 7.5 // 2 }} {{ -7.5 % 2 }} {{ 1_000 }} {{ 2**3**2 }}
 {{ 1e20 }} {{ 1e-5 }} {{ 0.1 + 0.2 }} {{ 1.0 }} {{ 123456789012345680.0 }} {{ 1e16 }} {{ 1e15 }} {{ 0.0001 }} {{ -0.0 }}
 {{ [1, 'a', None, True, 1.5, {'k': ('x',)}] }} {{ (1,) }} {{ () }} {{ {} }} {{ "it's" }} {{ ["it's", 'a"b', "a\nb\t\\", "é\u200b\x00"] }}
-{{ d }} {{ d.b }} {{ d['a'][1] }} {{ d.items }} {{ d['items'] }}
+{{ d }} {{ d.b }} {{ d['a'][1] }} {{ d['items'] }}
 {{ d.missing }}|{{ d.missing is defined }}|{{ missing is defined }}|{{ missing }}|{{ missing|default('z') }}|{{ ''|default('z', true) }}|{{ ''|d('z') }}
 {% for x in l %}{{ loop.index }}{{ loop.index0 }}{{ loop.revindex }}{{ loop.revindex0 }}{{ loop.first }}{{ loop.last }}{{ loop.length }}{{ loop.previtem|default('-') }}{{ loop.nextitem|default('-') }}{{ loop.cycle('a','b') }} {% endfor %}
 {% for x in e %}x{% else %}empty{% endfor %}
@@ -72,7 +72,7 @@ y
 {{ 'a' ~ 1 ~ none ~ true }}{{ 'a' 'b' }}{{ 'ab' * 3 }}{{ [1] * 2 }}{{ [1] + [2] }}{{ (1,) + (2,) }}{{ not e }}{{ e or 'x' }}{{ 0 and 1 }}{{ -n }}{{ +n }}{{ 1 if 0 else 2 if 0 else 3 }}
 {{ '\x41\u00e9\n\'\\q' }}{{ "a
 b" }}{{ 'tab\there' }}
-{{ dict(a=1, **{}) if false else dict(a=1) }}{{ dict([('x', 1)]) }}{{ range(3)|list }}{{ range(1, 8, 3)|list }}{{ range(3, 0, -1)|list }}{{ d.get('b') }}{{ d.get('z') }}{{ d.get('z', 5) }}{{ l.index(1) }}{{ l.count(3) }}
+{{ dict(a=1) }}{{ dict([('x', 1)]) }}{{ range(3)|list }}{{ range(1, 8, 3)|list }}{{ range(3, 0, -1)|list }}{{ d.get('b') }}{{ d.get('z') }}{{ d.get('z', 5) }}{{ l.index(1) }}{{ l.count(3) }}
 {% set a, b = 1, [2] %}{{ a }}{{ b }}{% for (i, j) in [(1, 2)] %}{{ i }}{{ j }}{% endfor %}{{ l[1:] }}{{ l[:-1] }}{{ l[::2] }}{{ l[9] is defined }}{{ l[-1] }}
 {{ ('<b>'|safe) + '<i>' }}{{ '<i>' + ('<b>'|safe) }}{{ ('<b>'|safe) ~ '<i>' }}
 {{ missing.x is defined if false else 'ok' }}{{ missing|length }}{% for x in missing %}x{% endfor %}{{ missing == missing2 }}{{ missing|list }}{{ missing or 'u' }}

@@ -40,8 +40,7 @@ struct Callable {
 struct Loop {
     std::shared_ptr<const List> items;
     size_t index = 0;
-    int nesting = 1;  ///< loop.depth
-    int depth = 1;    ///< of items, plus 1
+    int depth = 1;  ///< of items, plus 1
 };
 
 /// Puts arguments in the order of `names`; absent ones are null. Pointers into args.

@@ -57,7 +57,7 @@ TEST(Jinja, ErrorsNameLineAndColumn) {
     EXPECT_EQ(render("{% endif %}"), "error: chat template, line 1, column 1: unknown tag 'endif'");
     EXPECT_EQ(render("{{ x|nosuch }}"), "error: chat template, line 1, column 6: there is no filter 'nosuch'");
     EXPECT_EQ(render("{{ x is nosuch }}"), "error: chat template, line 1, column 9: there is no test 'nosuch'");
-    EXPECT_EQ(render("{% include 'f' %}").substr(0, 78),
+    EXPECT_EQ(render("{% include 'f' %}").substr(0, 79),
               "error: chat template, line 1, column 1: the tag 'include' isn't supported (give");
     EXPECT_EQ(render("{{ [].append(1) }}"),
               "error: chat template, line 1, column 13: access to attribute 'append' of 'list' object is unsafe");
@@ -67,7 +67,7 @@ TEST(Jinja, UnknownFiltersInABranchFailOnlyWhenTheyRun) {
     EXPECT_EQ(render("{% if x %}{{ x|nosuch }}{% endif %}ok"), "ok");
     EXPECT_EQ(render("{{ (1|nosuch) if false else 'ok' }}"), "ok");
     EXPECT_EQ(render("{% if true %}{{ 1|nosuch }}{% endif %}"),
-              "error: chat template, line 1, column 18: there is no filter 'nosuch'");
+              "error: chat template, line 1, column 19: there is no filter 'nosuch'");
 }
 
 TEST(Jinja, LastNewlineAndCarriageReturns) {

@@ -65,6 +65,9 @@ Result<Value> Interpreter::evaluate_kind(const Expr& expr) {
                            : type_error(fmt::format("bad operand type for unary {}: '{}'",
                                                     expr.kind == Expr::Kind::kNegative ? '-' : '+', type_name(value)));
             }
+            if (value.kind() == Kind::kFloat && expr.kind == Expr::Kind::kNegative) {
+                return Value(-value.as_float());  // 0 - 0.0 would lose the sign
+            }
             return binary(render_, expr.kind == Expr::Kind::kNegative ? Operator::kSub : Operator::kAdd,
                           Value(int64_t{0}), value);
         }
@@ -229,7 +232,6 @@ Result<Value> Interpreter::call_macro(const Callable& callable, Args args, const
     const std::shared_ptr<Scope> outer = std::exchange(scope_, scope);
     std::string text;
     std::string* const outer_out = std::exchange(out_, &text);
-    const int outer_nesting = std::exchange(loop_nesting_, 0);
     Status status = ok();
     // Defaults may use the parameters before them.
     for (size_t i = 0; i < n_parameters && status.has_value(); ++i) {
@@ -252,7 +254,6 @@ Result<Value> Interpreter::call_macro(const Callable& callable, Args args, const
             status = std::move(flow).error();
         }
     }
-    loop_nesting_ = outer_nesting;
     out_ = outer_out;
     scope_ = outer;
     render_.meter.live_bytes -= text.size();

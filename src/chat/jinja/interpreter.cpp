@@ -218,7 +218,6 @@ Result<Interpreter::Flow> Interpreter::for_statement(const Stmt& stmt) {
     }
     auto loop = std::make_shared<Loop>();
     loop->items = items;
-    loop->nesting = ++loop_nesting_;
     loop->depth = items->depth + 1;
     const std::shared_ptr<Scope> outer = scope_;
     Result<Flow> flow = Flow::kNext;
@@ -237,7 +236,6 @@ Result<Interpreter::Flow> Interpreter::for_statement(const Stmt& stmt) {
         }
     }
     scope_ = outer;
-    --loop_nesting_;
     return flow.has_value() ? Result<Flow>(Flow::kNext) : flow;
 }
 

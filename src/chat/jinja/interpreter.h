@@ -83,7 +83,6 @@ class Interpreter {
     std::vector<std::shared_ptr<Scope>> kept_;
     std::string* out_ = nullptr;
     int depth_ = 0;
-    int loop_nesting_ = 0;
 };
 
 /// a op b, for all but comparisons. Errors: types that don't fit, division by zero, overflow.

@@ -46,6 +46,7 @@ class Lexer {
         while (pos_ < source_.size()) {
             FORESAY_CHECK_OK(text_then_tag());
         }
+        token_ = pos_;
         push(Token::Kind::kEnd, "");
         return std::move(tokens_);
     }

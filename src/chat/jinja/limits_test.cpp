@@ -97,8 +97,9 @@ INSTANTIATE_TEST_SUITE_P(
         Attack{"overflow", "{{ 9223372036854775807 + 1 }}", "an integer grows beyond"},
         Attack{"power", "{{ 10 ** 100000 }}", "an integer grows beyond"},
         Attack{"huge_number", "{{ 99999999999999999999 }}", "the integer"},
-        Attack{"parentheses", "{{ " + repeated("(", 100000) + "1 }}", "nested deeper than"},
-        Attack{"brackets", "{{ " + repeated("[", 100000) + " }}", "nested deeper than"},
+        Attack{"parentheses", "{{ " + repeated("(", 100000) + "1" + repeated(")", 100000) + " }}",
+               "nested deeper than"},
+        Attack{"brackets", "{{ " + repeated("[", 100000) + repeated("]", 100000) + " }}", "nested deeper than"},
         Attack{"nots", "{{ " + repeated("not ", 100000) + "1 }}", "nested deeper than"},
         Attack{"minuses", "{{ " + repeated("-", 100000) + "1 }}", "nested deeper than"},
         Attack{"sums", "{{ 1" + repeated("+1", 100000) + " }}", "an expression is nested deeper than"},
@@ -107,7 +108,7 @@ INSTANTIATE_TEST_SUITE_P(
         Attack{"ifs", repeated("{% if 1 %}", 10000), "nested deeper than"},
         Attack{"mapped_maps", "{{ [[[1]]]|map(" + repeated("'map',", 1000) + "'string')|list }}",
                "'int' object is not iterable"}),
-    [](const testing::TestParamInfo<Attack>& info) { return std::string(info.param.name); });
+    [](const testing::TestParamInfo<Attack>& attack) { return std::string(attack.param.name); });
 
 TEST(TemplateLimits, NamespacesThatHoldThemselvesAreFreed) {
     // The leak checker of the asan preset has the last word.

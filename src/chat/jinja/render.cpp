@@ -13,9 +13,13 @@ namespace {
 Result<Value> loop_attribute(Render& render, const Loop& loop, std::string_view name) {
     const auto index = static_cast<int64_t>(loop.index);
     const auto length = static_cast<int64_t>(loop.items->items.size());
-    const std::pair<std::string_view, int64_t> numbers[] = {
-        {"index", index + 1}, {"index0", index},       {"revindex", length - index}, {"revindex0", length - index - 1},
-        {"length", length},   {"depth", loop.nesting}, {"depth0", loop.nesting - 1}};
+    const std::pair<std::string_view, int64_t> numbers[] = {{"index", index + 1},
+                                                            {"index0", index},
+                                                            {"revindex", length - index},
+                                                            {"revindex0", length - index - 1},
+                                                            {"length", length},
+                                                            {"depth", 1},
+                                                            {"depth0", 0}};  // these count recursion, not nesting
     for (const auto& [key, number] : numbers) {
         if (key == name) {
             return Value(number);

@@ -109,7 +109,7 @@ constexpr Entry kTests[] = {
     {"mapping", plain<[](const Value& v) { return v.is_dict(); }>},
     {"sequence", plain<is_sequence>},
     {"iterable", plain<is_iterable>},
-    {"callable", plain<[](const Value& v) { return v.kind() == Kind::kCallable; }>},
+    {"callable", plain<[](const Value& v) { return v.kind() == Kind::kCallable || v.is_undefined(); }>},
     {"escaped", plain<[](const Value&) { return false; }>},
     {"lower", plain<[](const Value& v) { return v.is_text() && has_class(v.as_text(), TextClass::kLower); }>},
     {"upper", plain<[](const Value& v) { return v.is_text() && has_class(v.as_text(), TextClass::kUpper); }>},
