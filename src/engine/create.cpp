@@ -89,6 +89,9 @@ Status EngineImpl::load() {
         FORESAY_TRY(auto cpu, cpu::CpuBackend::create(cpu_options));
         info_.cpu_isa = std::string(cpu::isa_name(cpu->isa()));
         info_.n_threads = cpu->n_threads();
+        if (cpu::amx_is_refused()) {
+            log::warn("the system refuses AMX to this process: the AVX-512 kernels do its work");
+        }
         backends_.push_back(std::move(cpu));
     } else {
         return error(Code::kInvalidArgument, fmt::format("device '{}' does not exist", options_.device), "--device",
@@ -99,6 +102,9 @@ Status EngineImpl::load() {
         load_options.progress = [this](float fraction) { options_.progress("loading model", fraction); };
     }
     FORESAY_TRY(auto model, model::Model::load(options_.model, *backends_.front(), load_options));
+    if (const auto* cpu = dynamic_cast<const cpu::CpuBackend*>(backends_.front().get()); cpu != nullptr) {
+        log::info("weights: {}", cpu->weights_summary());
+    }
     vocab_ = model->vocab();
     grammars_ = std::make_unique<grammar::Library>(vocab_);
 

@@ -66,6 +66,16 @@ def test_inspect_json_agrees_with_the_gguf_package(foresay, smollm):
     assert set(report["metadata"]) == {k for k in reader.fields if not k.startswith("GGUF.")}
 
 
+def test_inspect_and_the_log_name_the_kernels_of_each_weight(foresay, smollm):
+    tensors = {t["name"]: t for t in json.loads(foresay("inspect", "--json", "--cpu-isa", "avx2", smollm).stdout)["tensors"]}
+    assert tensors["blk.0.ffn_up.weight"]["path"] == "int8 dots over tiles (avx2)"
+    assert tensors["token_embd.weight"]["path"] == "int8 dots over tiles (avx2)"  # tied: it is the head too
+    assert tensors["blk.0.attn_norm.weight"]["path"] == "plain"
+    assert "packed in each pass" in foresay("inspect", "--no-repack", smollm).stdout
+    log = foresay("run", "-m", smollm, "-p", "a", "-n", "1", "--cpu-isa", "avx2").stderr
+    assert re.search(r"weights: .*\d+ Q4_1: int8 dots over tiles \(avx2\)", log)
+
+
 def test_inspect_refuses_a_file_that_is_no_gguf(foresay, tmp_path):
     path = tmp_path / "text.gguf"
     path.write_text("not a model at all, but long enough for a header")

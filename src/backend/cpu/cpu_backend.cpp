@@ -75,8 +75,10 @@ Result<std::unique_ptr<graph::Storage>> CpuBackend::load_weight(const backend::W
     storage->owner = this;
     storage->dtype = request.dtype;
     storage->ne = request.ne;
-    const bool in_tiles =
-        repack_ && request.used_by_mul_mat && dtype_info(request.dtype).is_weight && request.ne[3] == 1;
+    const bool in_product = request.used_by_mul_mat && dtype_info(request.dtype).is_weight && request.ne[3] == 1;
+    const bool in_tiles = repack_ && in_product;
+    ++n_weights_[{dtype_name(request.dtype),
+                  in_product ? product_path(request.dtype, isa_name(isa_), repack_) : std::string("plain")}];
     if (in_tiles) {
         // Experts follow each other, each in tiles of its own.
         storage->layout = make_tile_layout(request.dtype, request.ne[0], request.ne[1]);
@@ -120,6 +122,14 @@ Result<std::unique_ptr<graph::Storage>> CpuBackend::load_weight(const backend::W
     storage->data = storage->piece.data;
     storage->bytes = expected;
     return storage;
+}
+
+std::string CpuBackend::weights_summary() const {
+    std::string text;
+    for (const auto& [key, count] : n_weights_) {
+        text += fmt::format("{}{} {}: {}", text.empty() ? "" : "; ", count, key.first, key.second);
+    }
+    return text;
 }
 
 Result<std::unique_ptr<graph::Storage>> CpuBackend::allocate_state(DType dtype, std::array<int64_t, 4> ne) {

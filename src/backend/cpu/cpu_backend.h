@@ -3,8 +3,11 @@
 // batch. Read next: tile_layout.h (weights), compiler.h (graph to tasks), kernels/kernel_abi.h.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "backend/backend.h"
 #include "backend/cpu/isa.h"
@@ -40,6 +43,9 @@ class CpuBackend : public backend::Backend {
 
     int n_threads() const { return pool_->n_threads(); }
 
+    /// What has been loaded so far, by type: "168 Q4_K: int8 dots over tiles (amx); 141 F32: plain". Empty: nothing.
+    std::string weights_summary() const;
+
     bool supports(const graph::Graph& graph, graph::TensorId node) const override;
 
     /// Only its own: the scheduler's copies are cheap next to a wrong guess about another backend's memory.
@@ -66,6 +72,7 @@ class CpuBackend : public backend::Backend {
     bool fuse_;
     std::unique_ptr<ThreadPool> pool_;
     Arena arena_;
+    std::map<std::pair<std::string_view, std::string>, int> n_weights_;  ///< by type and path
 };
 
 }  // namespace foresay::cpu

@@ -19,6 +19,7 @@ struct Features {
     bool avx_vnni = false;
     bool avx512_vnni = false;
     bool amx = false;
+    bool amx_refused = false;
 };
 
 constexpr bool bit(uint32_t word, int i) {
@@ -61,7 +62,9 @@ Features detect() {
     // F 16, DQ 17, BW 30, VL 31; VNNI in ecx 11.
     f.avx512_vnni = f.avx2 && zmm && bit(b, 16) && bit(b, 17) && bit(b, 30) && bit(b, 31) && bit(c, 11);
     const bool tiles = (xcr0 & 0x60000) == 0x60000 && bit(d, 24) && bit(d, 25);  // AMX-TILE, AMX-INT8
-    f.amx = f.avx512_vnni && tiles && ask_for_amx();
+    const bool could_amx = f.avx512_vnni && tiles;
+    f.amx = could_amx && ask_for_amx();
+    f.amx_refused = could_amx && !f.amx;
     if (n_subleafs >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0) {
         f.avx_vnni = f.avx2 && bit(a, 4);
     }
@@ -105,6 +108,10 @@ bool has_isa(Isa isa) {
             break;
     }
     return true;
+}
+
+bool amx_is_refused() {
+    return features().amx_refused;
 }
 
 std::vector<Isa> available_isas() {

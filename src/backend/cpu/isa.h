@@ -16,6 +16,8 @@ enum class Isa { kPortable, kAvx2, kAvx2Vnni, kAvx512Vnni, kAmx };
 /// "portable", "avx2", ...: what --cpu-isa takes.
 std::string_view isa_name(Isa isa);
 bool has_isa(Isa isa);
+/// The CPU has AMX but the system doesn't let this process use it (an old kernel, a container's filter).
+bool amx_is_refused();
 /// All that this machine has, weakest first.
 std::vector<Isa> available_isas();
 /// A name, or "auto" for the best one. Errors: invalid_argument for an unknown name; unsupported when the machine (or

@@ -1,5 +1,7 @@
 #include "backend/cpu/tile_layout.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -467,6 +469,14 @@ void read_tile_row(const TileLayout& layout, const uint8_t* tiles, int64_t row, 
         }
         tile += tile_bytes(shape, n);
     }
+}
+
+std::string product_path(DType dtype, std::string_view isa, bool repack) {
+    const bool is_dense = kind_of(dtype).is_dense;
+    const std::string how = is_dense ? fmt::format("{} tiles", dtype_name(dtype)) : "int8 dots over tiles";
+    // Dense products have no integer form: the unit of AMX runs them by its AVX-512 kernels.
+    return fmt::format("{} ({}){}", how, is_dense && isa == "amx" ? "avx512vnni" : isa,
+                       repack ? "" : ", packed in each pass");
 }
 
 uint32_t activation_needs(const TileLayout& layout) {

@@ -5,6 +5,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <string_view>
 
 #include "backend/cpu/kernels/kernel_abi.h"
 #include "tensor/dtype.h"
@@ -28,6 +30,10 @@ TileLayout make_tile_layout(DType dtype, int64_t k, int64_t n);
 void pack_group(const TileLayout& layout, const std::byte* matrix, int64_t group, uint8_t* dst);
 /// Row `row` as floats, the same bits as dequantize_row of the file's row. tiles: all groups.
 void read_tile_row(const TileLayout& layout, const uint8_t* tiles, int64_t row, float* dst);
+/// How products with a weight of this type are computed, for people: "int8 dots over tiles (amx)", "f16 tiles (avx2)".
+/// A tile type has a kernel of every ISA, so nothing falls back on a slower one. repack: off: the tiles are made again
+/// in each pass.
+std::string product_path(DType dtype, std::string_view isa, bool repack);
 /// Which activation arrays the kernels of this type read (ActNeed and ActStart bits).
 uint32_t activation_needs(const TileLayout& layout);
 

@@ -5,6 +5,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "backend/cpu/isa.h"
+#include "backend/cpu/tile_layout.h"
 #include "cli/commands/commands.h"
 #include "gguf/gguf.h"
 #include "model/architecture.h"
@@ -146,6 +148,23 @@ std::string drafter_kind(const gguf::File& file, std::string_view architecture) 
     return n_layers.has_value() && *n_layers > 0 ? fmt::format("draft-mtp ({} NextN layers)", *n_layers) : "";
 }
 
+/// A matrix of products, by its name: the others are vectors, rows looked up or taps of a convolution.
+bool is_product_weight(const gguf::File& file, const gguf::TensorInfo& tensor) {
+    if (tensor.n_dims < 2 || tensor.name.find("conv") != std::string::npos) {
+        return false;
+    }
+    return tensor.name != "token_embd.weight" || file.tensor("output.weight") == nullptr;
+}
+
+/// How this machine computes with the tensor; empty: it can't.
+std::string path_of(const gguf::File& file, const gguf::TensorInfo& tensor, cpu::Isa isa, bool repack) {
+    const auto dtype = dtype_from_gguf(tensor.type);
+    if (!dtype || !dtype_info(*dtype).is_weight) {
+        return "";
+    }
+    return is_product_weight(file, tensor) ? cpu::product_path(*dtype, cpu::isa_name(isa), repack) : "plain";
+}
+
 struct Report {
     std::string architecture;
     std::string name;
@@ -159,10 +178,11 @@ struct Report {
     };
 
     std::map<std::string, TypeTotal> types;
+    std::vector<std::string> paths;    ///< of each tensor: path_of
     std::vector<std::string> reasons;  ///< why it can't be computed here; empty: it can
 };
 
-Report make_report(const gguf::File& file) {
+Report make_report(const gguf::File& file, cpu::Isa isa, bool repack) {
     Report report;
     report.architecture = std::string(file.string_or("general.architecture", "").value_or(""));
     report.name = std::string(file.string_or("general.name", "").value_or(""));
@@ -173,6 +193,7 @@ Report make_report(const gguf::File& file) {
         Report::TypeTotal& total = report.types[tensor_type_name(tensor.type)];
         ++total.n_tensors;
         total.bytes += tensor.bytes;
+        report.paths.push_back(path_of(file, tensor, isa, repack));
     }
     report.reasons = model::unsupported_reasons(file);
     return report;
@@ -196,13 +217,18 @@ void print_json(const gguf::File& file, const Report& report) {
         json["metadata"][std::string(value.key)] = value_json(file, value);
     }
     json["tensors"] = Json::array();
+    size_t index = 0;
     for (const gguf::TensorInfo& tensor : file.tensors()) {
         Json shape = Json::array();
         for (int i = 0; i < tensor.n_dims; ++i) {
             shape.push_back(tensor.ne[static_cast<size_t>(i)]);
         }
-        json["tensors"].push_back(Json{
-            {"name", tensor.name}, {"type", tensor_type_name(tensor.type)}, {"shape", shape}, {"bytes", tensor.bytes}});
+        const std::string& path = report.paths[index++];
+        json["tensors"].push_back(Json{{"name", tensor.name},
+                                       {"type", tensor_type_name(tensor.type)},
+                                       {"shape", shape},
+                                       {"bytes", tensor.bytes},
+                                       {"path", path.empty() ? Json() : Json(path)}});
     }
     fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
 }
@@ -224,9 +250,11 @@ void print_table(const gguf::File& file, const Report& report) {
         fmt::print("  {:<44} {:<14} {}\n", value.key, type, short_text(shown));
     }
     fmt::print("\ntensors ({}):\n", file.tensors().size());
+    size_t index = 0;
     for (const gguf::TensorInfo& tensor : file.tensors()) {
-        fmt::print("  {:<44} {:<8} {:<22} {:>10}\n", tensor.name, tensor_type_name(tensor.type), shape_text(tensor),
-                   human_bytes(tensor.bytes));
+        const std::string& path = report.paths[index++];
+        fmt::print("  {:<44} {:<8} {:<22} {:>10}  {}\n", tensor.name, tensor_type_name(tensor.type), shape_text(tensor),
+                   human_bytes(tensor.bytes), path.empty() ? "no kernel" : path);
     }
     fmt::print("\ntotals:\n");
     for (const auto& [type, total] : report.types) {
@@ -234,7 +262,7 @@ void print_table(const gguf::File& file, const Report& report) {
     }
     fmt::print("  {:<8} {:>5} tensors {:>10}\n\n", "all", file.tensors().size(), human_bytes(report.tensor_bytes));
     if (!report.drafter.empty()) {
-        fmt::print("drafter       {} (speculation of this kind isn't supported yet)\n", report.drafter);
+        fmt::print("drafter       {}; `foresay pair TARGET {}` says whether it fits\n", report.drafter, file.path());
     }
     if (report.reasons.empty()) {
         fmt::print("Foresay can run this file.\n");
@@ -249,6 +277,11 @@ void print_table(const gguf::File& file, const Report& report) {
 }  // namespace
 
 int inspect_command(const Options& options) {
+    const auto isa = cpu::parse_isa(options.engine.cpu_isa);
+    if (!isa) {
+        log::error("{}", isa.error().to_string());
+        return 1;
+    }
     int code = 0;
     bool is_first = true;
     for (const std::string& path : options.local.files) {
@@ -258,7 +291,7 @@ int inspect_command(const Options& options) {
             code = 1;
             continue;
         }
-        const Report report = make_report(**file);
+        const Report report = make_report(**file, *isa, options.engine.repack);
         if (options.local.json) {
             print_json(**file, report);
         } else {
