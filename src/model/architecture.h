@@ -38,6 +38,8 @@ struct Architecture {
     /// Adds the forward pass: from ctx.tokens() to ctx.set_logits(). Null: a drafter's file, which can't run alone
     /// (spec/drafters builds its graphs).
     void (*build)(GraphContext& ctx);
+    /// One decoder layer of the full-attention kind, for NextN blocks; null: the architecture has none.
+    graph::TensorId (*build_layer)(GraphContext& ctx, int layer, graph::TensorId x) = nullptr;
 };
 
 /// The architecture of this general.architecture, or null.

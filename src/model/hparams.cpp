@@ -149,14 +149,15 @@ Status read_routing_hparams(const gguf::File& file, graph::Gating gating_default
     return ok();
 }
 
-Result<Hparams> read_shared_hparams(const gguf::File& file, graph::RopePairing pairing) {
+Result<Hparams> read_shared_hparams(const gguf::File& file, graph::RopePairing pairing, bool all_blocks) {
     Hparams h;
     FORESAY_TRY(const auto arch, file.string("general.architecture"));
     h.arch = std::string(arch);
     const std::string prefix = h.arch + ".";
     FORESAY_TRY(const uint32_t block_count, file.u32(prefix + "block_count"));
     FORESAY_TRY(const uint32_t nextn, file.u32_or(prefix + "nextn_predict_layers", 0));
-    FORESAY_TRY(h.n_layer, bounded(int64_t{block_count} - nextn, 1, kMaxLayers, prefix + "block_count"));
+    FORESAY_TRY(h.n_layer,
+                bounded(int64_t{block_count} - (all_blocks ? 0 : nextn), 1, kMaxLayers, prefix + "block_count"));
     FORESAY_TRY(const uint32_t n_embd, file.u32(prefix + "embedding_length"));
     FORESAY_TRY(h.n_embd, bounded(n_embd, 1, kMaxWidth, prefix + "embedding_length"));
     FORESAY_TRY(const uint32_t n_ctx, file.u32(prefix + "context_length"));
@@ -225,6 +226,36 @@ Result<Hparams> read_shared_hparams(const gguf::File& file, graph::RopePairing p
         FORESAY_TRY(h.n_vocab, bounded(n_vocab, 1, INT32_MAX, prefix + "vocab_size"));
     }
     return h;
+}
+
+Status append_nextn_layer(const gguf::File& file, Hparams& h) {
+    const std::string key = h.arch + ".nextn_predict_layers";
+    FORESAY_TRY(const uint32_t n_blocks, file.u32_or(key, 0));
+    if (n_blocks != 1) {
+        return error(Code::kUnsupported, fmt::format("{} NextN blocks: only one is supported", n_blocks), key);
+    }
+    // Where layers differ, the block is one of full attention: it takes after the last of these.
+    size_t like = h.is_recurrent.size();
+    while (like > 0 && h.is_recurrent[like - 1]) {
+        --like;
+    }
+    if (like == 0) {
+        return error(Code::kBadFile, "no layer with attention for a NextN block to take after", key);
+    }
+    --like;
+    const std::string layer = fmt::format("blk.{}.", h.n_layer);
+    h.n_head.push_back(h.n_head[like]);
+    h.n_head_kv.push_back(h.n_head_kv[like]);
+    h.n_ff.push_back(h.n_ff[like]);
+    h.head_dim_k.push_back(h.head_dim_k[like]);
+    h.head_dim_v.push_back(h.head_dim_v[like]);
+    h.is_sliding.push_back(false);
+    h.is_recurrent.push_back(false);
+    h.kv_owner.push_back(h.n_layer);
+    h.merged_qkv.push_back(file.tensor(layer + "attn_qkv.weight") != nullptr);
+    h.merged_experts.push_back(file.tensor(layer + "ffn_gate_up_exps.weight") != nullptr);
+    ++h.n_layer;
+    return ok();
 }
 
 Status read_drafter_hparams(const gguf::File& file, Hparams& h) {

@@ -97,7 +97,11 @@ struct Hparams {
 
 /// Reads the shared keys (head counts, sizes, rope with scaling) under the file's architecture prefix and checks that
 /// they fit together. The architecture's own reader goes on from there. Errors: bad_file naming the key.
-Result<Hparams> read_shared_hparams(const gguf::File& file, graph::RopePairing pairing);
+/// all_blocks: NextN blocks count as layers too (files that hold nothing else).
+Result<Hparams> read_shared_hparams(const gguf::File& file, graph::RopePairing pairing, bool all_blocks = false);
+
+/// Adds the file's one NextN block as layer n_layer: a layer of the full-attention kind. Errors: unsupported (several).
+Status append_nextn_layer(const gguf::File& file, Hparams& hparams);
 
 /// Of a drafter's file: the tapped layers and the rows of its head (d2t, else output.weight, else n_vocab).
 Status read_drafter_hparams(const gguf::File& file, Hparams& hparams);

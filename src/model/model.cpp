@@ -78,11 +78,35 @@ Result<std::vector<WeightSpec>> checked_specs(const gguf::File& file, const Arch
     return specs;
 }
 
+/// Of a NextN block alone: its layer's tensors and its own (draft-models.md, 6.2).
+Result<std::vector<WeightSpec>> nextn_specs(const gguf::File& file, const Architecture& arch, const Hparams& h) {
+    const std::string prefix = fmt::format("blk.{}.", h.n_layer - 1);
+    const int64_t E = h.n_embd;
+    std::vector<WeightSpec> specs{{prefix + "nextn.eh_proj.weight", {2 * E, E, 1, 1}, Use::kMulMat, false},
+                                  {prefix + "nextn.enorm.weight", {E, 1, 1, 1}, Use::kVector, false},
+                                  {prefix + "nextn.hnorm.weight", {E, 1, 1, 1}, Use::kVector, false},
+                                  {prefix + "nextn.embed_tokens.weight", {E, h.n_vocab, 1, 1}, Use::kEmbedding, true},
+                                  {prefix + "nextn.shared_head_head.weight", {E, h.n_vocab, 1, 1}, Use::kMulMat, true},
+                                  {prefix + "nextn.shared_head_norm.weight", {E, 1, 1, 1}, Use::kVector, true}};
+    for (WeightSpec& spec : arch.weights(h)) {
+        if (spec.name.rfind(prefix, 0) == 0) {
+            specs.push_back(std::move(spec));
+        }
+    }
+    for (const WeightSpec& spec : specs) {
+        FORESAY_CHECK_OK(checked_tensor(file, spec));
+    }
+    return specs;
+}
+
 }  // namespace
 
 const graph::Storage* Model::weight(std::string_view name) const {
     const auto found = weights_.find(std::string(name));
-    return found == weights_.end() ? nullptr : found->second.get();
+    if (found != weights_.end()) {
+        return found->second.get();
+    }
+    return base_ == nullptr ? nullptr : base_->weight(name);
 }
 
 size_t Model::weight_bytes() const {
@@ -114,7 +138,14 @@ Result<std::shared_ptr<const Model>> Model::load(const std::string& path, backen
     const gguf::File& file = *model->file_;
     FORESAY_TRY(model->architecture_, architecture_of(file));
     FORESAY_TRY(model->hparams_, checked_hparams(file, *model->architecture_));
-    FORESAY_TRY(const auto specs, checked_specs(file, *model->architecture_, model->hparams_));
+    std::vector<WeightSpec> specs;
+    if (options.nextn_base != nullptr) {
+        FORESAY_CHECK_OK(append_nextn_layer(file, model->hparams_));
+        FORESAY_TRY(specs, nextn_specs(file, *model->architecture_, model->hparams_));
+        model->base_ = options.nextn_base;
+    } else {
+        FORESAY_TRY(specs, checked_specs(file, *model->architecture_, model->hparams_));
+    }
     FORESAY_TRY(model->vocab_, vocab::Vocab::load(file));
     if (model->vocab_->n_tokens() > model->hparams_.n_vocab) {
         return error(Code::kBadFile,

@@ -20,6 +20,9 @@ namespace foresay::model {
 
 struct LoadOptions {
     std::function<void(float fraction)> progress;  ///< 0..1 by bytes; may be empty
+    /// Only the file's NextN block, as layer n_layer of the architecture; what it lacks (embedding, norm, head) is
+    /// base's. Null: the whole model.
+    std::shared_ptr<const class Model> nextn_base{};
 };
 
 class Model {
@@ -51,6 +54,7 @@ class Model {
     Model() = default;
 
     std::shared_ptr<const gguf::File> file_;
+    std::shared_ptr<const Model> base_;  ///< of a NextN block
     std::shared_ptr<const vocab::Vocab> vocab_;
     const Architecture* architecture_ = nullptr;
     Hparams hparams_;

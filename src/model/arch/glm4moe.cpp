@@ -40,27 +40,30 @@ TensorId experts(GraphContext& ctx, int layer, TensorId f) {
     return ctx.hparams().n_ff_shared > 0 ? ctx.b().add(chosen, ctx.shared_expert(layer, f)) : chosen;
 }
 
-void build(GraphContext& ctx) {
+TensorId build_layer(GraphContext& ctx, int layer, TensorId x) {
     auto& b = ctx.b();
-    const Hparams& h = ctx.hparams();
+    auto qkv = ctx.project_qkv(layer, ctx.norm(layer, "attn_norm", x));
+    if (ctx.weight(layer, "attn_q_norm.weight") != kNoTensor) {
+        qkv.q = ctx.norm(layer, "attn_q_norm", qkv.q);
+        qkv.k = ctx.norm(layer, "attn_k_norm", qkv.k);
+    }
+    qkv.q = ctx.rope(layer, qkv.q);
+    qkv.k = ctx.rope(layer, qkv.k);
+    TensorId attn = ctx.attend(layer, qkv);
+    if (ctx.is_last(layer)) {
+        attn = ctx.keep_outputs(attn);
+        x = ctx.keep_outputs(x);
+    }
+    x = b.add(ctx.linear(layer, "attn_output", attn), x);
+    const TensorId f = ctx.norm(layer, "post_attention_norm", x);
+    const bool dense = layer < ctx.hparams().n_layer_dense;
+    return b.add(dense ? ctx.ffn(layer, f, GraphContext::Activation::kSilu) : experts(ctx, layer, f), x);
+}
+
+void build(GraphContext& ctx) {
     TensorId x = ctx.embed();
-    for (int layer = 0; layer < h.n_layer; ++layer) {
-        auto qkv = ctx.project_qkv(layer, ctx.norm(layer, "attn_norm", x));
-        if (ctx.weight(layer, "attn_q_norm.weight") != kNoTensor) {
-            qkv.q = ctx.norm(layer, "attn_q_norm", qkv.q);
-            qkv.k = ctx.norm(layer, "attn_k_norm", qkv.k);
-        }
-        qkv.q = ctx.rope(layer, qkv.q);
-        qkv.k = ctx.rope(layer, qkv.k);
-        TensorId attn = ctx.attend(layer, qkv);
-        if (ctx.is_last(layer)) {
-            attn = ctx.keep_outputs(attn);
-            x = ctx.keep_outputs(x);
-        }
-        x = b.add(ctx.linear(layer, "attn_output", attn), x);
-        const TensorId f = ctx.norm(layer, "post_attention_norm", x);
-        x = b.add(layer < h.n_layer_dense ? ctx.ffn(layer, f, GraphContext::Activation::kSilu) : experts(ctx, layer, f),
-                  x);
+    for (int layer = 0; layer < ctx.hparams().n_layer; ++layer) {
+        x = build_layer(ctx, layer, x);
     }
     ctx.head(x);
 }
@@ -68,6 +71,6 @@ void build(GraphContext& ctx) {
 }  // namespace
 
 extern const Architecture k_glm4moe;
-const Architecture k_glm4moe{"glm4moe", read_hparams, weights, build};
+const Architecture k_glm4moe{"glm4moe", read_hparams, weights, build, build_layer};
 
 }  // namespace foresay::model::arch

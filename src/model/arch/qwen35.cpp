@@ -12,6 +12,6 @@ Result<Hparams> read_hparams(const gguf::File& file) {
 }  // namespace
 
 extern const Architecture k_qwen35;
-const Architecture k_qwen35{"qwen35", read_hparams, qwen_hybrid_weights, build_qwen_hybrid};
+const Architecture k_qwen35{"qwen35", read_hparams, qwen_hybrid_weights, build_qwen_hybrid, build_qwen_hybrid_layer};
 
 }  // namespace foresay::model::arch

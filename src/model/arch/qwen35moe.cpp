@@ -12,6 +12,7 @@ Result<Hparams> read_hparams(const gguf::File& file) {
 }  // namespace
 
 extern const Architecture k_qwen35moe;
-const Architecture k_qwen35moe{"qwen35moe", read_hparams, qwen_hybrid_weights, build_qwen_hybrid};
+const Architecture k_qwen35moe{"qwen35moe", read_hparams, qwen_hybrid_weights, build_qwen_hybrid,
+                               build_qwen_hybrid_layer};
 
 }  // namespace foresay::model::arch

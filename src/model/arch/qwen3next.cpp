@@ -12,6 +12,7 @@ Result<Hparams> read_hparams(const gguf::File& file) {
 }  // namespace
 
 extern const Architecture k_qwen3next;
-const Architecture k_qwen3next{"qwen3next", read_hparams, qwen_hybrid_weights, build_qwen_hybrid};
+const Architecture k_qwen3next{"qwen3next", read_hparams, qwen_hybrid_weights, build_qwen_hybrid,
+                               build_qwen_hybrid_layer};
 
 }  // namespace foresay::model::arch

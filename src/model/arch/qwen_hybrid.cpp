@@ -193,21 +193,24 @@ TensorId feed_forward(GraphContext& ctx, int layer, TensorId f) {
 
 }  // namespace
 
-void build_qwen_hybrid(GraphContext& ctx) {
+TensorId build_qwen_hybrid_layer(GraphContext& ctx, int layer, TensorId x) {
     auto& b = ctx.b();
-    const Hparams& h = ctx.hparams();
+    const bool recurrent = ctx.hparams().is_recurrent[static_cast<size_t>(layer)];
+    const TensorId a = ctx.norm(layer, "attn_norm", x);
+    TensorId mixed = recurrent ? linear_attention(ctx, layer, a) : gated_attention(ctx, layer, a);
+    if (ctx.is_last(layer)) {
+        mixed = ctx.keep_outputs(mixed);
+        x = ctx.keep_outputs(x);
+    }
+    x = b.add(ctx.linear(layer, recurrent ? "ssm_out" : "attn_output", mixed), x);
+    // Despite its name the norm before the feed-forward part.
+    return b.add(feed_forward(ctx, layer, ctx.norm(layer, "post_attention_norm", x)), x);
+}
+
+void build_qwen_hybrid(GraphContext& ctx) {
     TensorId x = ctx.embed();
-    for (int layer = 0; layer < h.n_layer; ++layer) {
-        const bool recurrent = h.is_recurrent[static_cast<size_t>(layer)];
-        const TensorId a = ctx.norm(layer, "attn_norm", x);
-        TensorId mixed = recurrent ? linear_attention(ctx, layer, a) : gated_attention(ctx, layer, a);
-        if (ctx.is_last(layer)) {
-            mixed = ctx.keep_outputs(mixed);
-            x = ctx.keep_outputs(x);
-        }
-        x = b.add(ctx.linear(layer, recurrent ? "ssm_out" : "attn_output", mixed), x);
-        // Despite its name the norm before the feed-forward part.
-        x = b.add(feed_forward(ctx, layer, ctx.norm(layer, "post_attention_norm", x)), x);
+    for (int layer = 0; layer < ctx.hparams().n_layer; ++layer) {
+        x = build_qwen_hybrid_layer(ctx, layer, x);
     }
     ctx.head(x);
 }

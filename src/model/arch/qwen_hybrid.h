@@ -11,5 +11,6 @@ namespace foresay::model::arch {
 Result<Hparams> read_qwen_hybrid_hparams(const gguf::File& file, bool modulo);
 std::vector<WeightSpec> qwen_hybrid_weights(const Hparams& hparams);
 void build_qwen_hybrid(GraphContext& ctx);
+TensorId build_qwen_hybrid_layer(GraphContext& ctx, int layer, TensorId x);
 
 }  // namespace foresay::model::arch

@@ -100,7 +100,7 @@ Status FeatureDrafter::propose(std::span<const DraftRequest> requests, std::vect
             continue;
         }
         const int32_t cell = static_cast<int32_t>(request.tokens.size()) - 1 - log.base();
-        const int32_t room = net_->has_cache() ? net_->kv().n_ctx_slot() - 1 - cell : INT32_MAX;
+        const int32_t room = net_->has_cache() ? net_->kv().n_ctx_slot() - 1 - cell - extra_cells() : INT32_MAX;
         const int32_t n_block = std::min({std::max(request.n_block, request.n_max), n_max_limit(), n_max_, room});
         const int32_t n_max = std::min(request.n_max, n_block);
         if (n_max <= 0) {

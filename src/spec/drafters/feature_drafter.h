@@ -16,6 +16,7 @@ namespace foresay::spec {
 struct FeatureDrafterSetup {
     std::shared_ptr<const model::Model> draft;
     std::shared_ptr<const model::Model> target;
+    const model::Runner* target_runner = nullptr;  ///< whose cache an assistant reads
     backend::Backend* backend = nullptr;
     NetOptions net;
     int32_t n_ubatch = 512;     ///< most rows of one pass while catching up
@@ -72,6 +73,9 @@ class FeatureDrafter : public Drafter {
     /// True: draft_all() makes one pass of the catch-up and its first step; at least the row before the last token is
     /// left to it.
     virtual bool catches_up() const { return false; }
+
+    /// Cells that its cache needs beyond the log's.
+    virtual int32_t extra_cells() const { return 0; }
 
     /// Copies one position's tapped rows into row [row_width].
     virtual void copy_row(const model::Runner& target, size_t i_row, std::span<float> row) const;

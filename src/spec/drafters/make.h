@@ -8,7 +8,7 @@
 
 namespace foresay::spec {
 
-/// type: "draft-eagle3", "draft-dflash", "draft-dspark". The pair must have passed check_pair() (pair.h).
+/// type: "draft-eagle3", "draft-dflash", "draft-dspark", "draft-mtp". The pair must have passed check_pair() (pair.h).
 /// Errors: unsupported (another type), bad_file, out_of_memory.
 Result<std::unique_ptr<Drafter>> make_feature_drafter(std::string_view type, const FeatureDrafterSetup& setup);
 

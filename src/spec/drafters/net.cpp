@@ -27,7 +27,7 @@ TensorId NetGraph::leaf(const graph::Storage* storage, const std::string& key) {
     if (const auto found = leafs_.find(key); found != leafs_.end()) {
         return found->second;
     }
-    const TensorId id = storage == nullptr ? kNoTensor : builder_.weight(key, storage->dtype, storage->ne, storage);
+    const TensorId id = storage == nullptr ? kNoTensor : builder_->weight(key, storage->dtype, storage->ne, storage);
     leafs_.emplace(key, id);
     return id;
 }
@@ -46,17 +46,17 @@ TensorId NetGraph::target_weight(const std::string& name) {
 }
 
 TensorId NetGraph::ints(const char* name, int64_t n) {
-    io_.inputs.push_back(builder_.input(name, DType::kI32, {n, 1, 1, 1}));
+    io_.inputs.push_back(builder_->input(name, DType::kI32, {n, 1, 1, 1}));
     return io_.inputs.back();
 }
 
 TensorId NetGraph::floats(const char* name, int64_t width, int64_t n) {
-    io_.inputs.push_back(builder_.input(name, DType::kF32, {width, n, 1, 1}));
+    io_.inputs.push_back(builder_->input(name, DType::kF32, {width, n, 1, 1}));
     return io_.inputs.back();
 }
 
 TensorId NetGraph::ramp(const char* name, int64_t n, int32_t first, int32_t stride, int32_t repeat) {
-    const TensorId id = builder_.input(name, DType::kI32, {n, 1, 1, 1});
+    const TensorId id = builder_->input(name, DType::kI32, {n, 1, 1, 1});
     io_.ramps.push_back({id, first, stride, repeat});
     return id;
 }
@@ -66,12 +66,12 @@ float NetGraph::scalar(const std::string& name, float fallback) const {
 }
 
 void NetGraph::output(TensorId x) {
-    builder_.output(x);
+    builder_->output(x);
     io_.outputs.push_back(x);
 }
 
 TensorId NetGraph::norm(TensorId x, const std::string& weight_name) {
-    return builder_.rms_norm(x, weight(weight_name), hparams().rms_eps);
+    return builder_->rms_norm(x, weight(weight_name), hparams().rms_eps);
 }
 
 TensorId NetGraph::norm(int layer, const std::string& name, TensorId x) {
@@ -82,10 +82,10 @@ TensorId NetGraph::linear(const std::string& name, TensorId x) {
     const TensorId bias = weight(name + ".bias");
     const float factor = scalar_or(net_.draft(), name + ".scale", 1.0F);
     if (factor == 1.0F) {
-        return builder_.mul_mat(weight(name + ".weight"), x, bias);
+        return builder_->mul_mat(weight(name + ".weight"), x, bias);
     }
-    const TensorId y = builder_.scale(builder_.mul_mat(weight(name + ".weight"), x), factor);
-    return bias == kNoTensor ? y : builder_.add(y, bias);
+    const TensorId y = builder_->scale(builder_->mul_mat(weight(name + ".weight"), x), factor);
+    return bias == kNoTensor ? y : builder_->add(y, bias);
 }
 
 TensorId NetGraph::linear(int layer, const std::string& name, TensorId x) {
@@ -93,7 +93,7 @@ TensorId NetGraph::linear(int layer, const std::string& name, TensorId x) {
 }
 
 TensorId NetGraph::rope(int layer, TensorId x, TensorId pos, TensorId factors) {
-    return builder_.rope(x, pos, factors, hparams().rope_of(layer));
+    return builder_->rope(x, pos, factors, hparams().rope_of(layer));
 }
 
 NetGraph::Stored NetGraph::store(int layer, TensorId k, TensorId v, TensorId cells) {
@@ -103,17 +103,25 @@ NetGraph::Stored NetGraph::store(int layer, TensorId k, TensorId v, TensorId cel
         const std::string key = fmt::format("{}.{}", name, layer);
         auto& id = leafs_.try_emplace(key, kNoTensor).first->second;
         if (id == kNoTensor) {
-            id = builder_.persistent(key, storage->dtype, storage->ne, storage);
+            id = builder_->persistent(key, storage->dtype, storage->ne, storage);
         }
         return id;
     };
     const TensorId k_cache = leaf_of("cache_k", k_store);
     const TensorId v_cache = leaf_of("cache_v", v_store);
-    const int64_t n = builder_.tensor(cells).ne[0];
+    const int64_t n = builder_->tensor(cells).ne[0];
     Stored stored;
-    stored.k = builder_.set_rows(k_cache, builder_.reshape(k, {k_store->ne[0], n, 1, 1}), cells);
-    stored.v = builder_.set_rows(v_cache, builder_.reshape(v, {v_store->ne[0], n, 1, 1}), cells);
+    stored.k = builder_->set_rows(k_cache, builder_->reshape(k, {k_store->ne[0], n, 1, 1}), cells);
+    stored.v = builder_->set_rows(v_cache, builder_->reshape(v, {v_store->ne[0], n, 1, 1}), cells);
     return stored;
+}
+
+TensorId NetGraph::state(const std::string& name, const graph::Storage* storage) {
+    auto& id = leafs_.try_emplace(name, kNoTensor).first->second;
+    if (id == kNoTensor) {
+        id = builder_->persistent(name, storage->dtype, storage->ne, storage);
+    }
+    return id;
 }
 
 TensorId NetGraph::embed(TensorId tokens) {
@@ -121,21 +129,21 @@ TensorId NetGraph::embed(TensorId tokens) {
     if (table == kNoTensor) {
         table = target_weight("token_embd.weight");
     }
-    const TensorId x = builder_.get_rows(table, tokens);
-    return hparams().embedding_scale == 1.0F ? x : builder_.scale(x, hparams().embedding_scale);
+    const TensorId x = builder_->get_rows(table, tokens);
+    return hparams().embedding_scale == 1.0F ? x : builder_->scale(x, hparams().embedding_scale);
 }
 
 TensorId NetGraph::concat(TensorId a, TensorId b) {
     // There is no such op: every row twice, then b over the second of each pair; as [2E, T] that is [a ; b].
-    const auto& ne = builder_.tensor(a).ne;
+    const auto& ne = builder_->tensor(a).ne;
     const int64_t width = ne[0];
     const int64_t n = ne[1];
     if (concat_repeat_ == kNoTensor) {
         concat_repeat_ = ramp("concat_repeat", 2 * n, 0, 1, 2);
         concat_odd_ = ramp("concat_odd", n, 1, 2);
     }
-    const TensorId pairs = builder_.get_rows(a, concat_repeat_);
-    return builder_.reshape(builder_.set_rows(pairs, b, concat_odd_), {2 * width, n, 1, 1});
+    const TensorId pairs = builder_->get_rows(a, concat_repeat_);
+    return builder_->reshape(builder_->set_rows(pairs, b, concat_odd_), {2 * width, n, 1, 1});
 }
 
 TensorId NetGraph::head(TensorId x, bool own_table) {
@@ -146,7 +154,7 @@ TensorId NetGraph::head(TensorId x, bool own_table) {
     if (matrix == kNoTensor) {
         matrix = target_weight("output.weight");
     }
-    return builder_.mul_mat(matrix != kNoTensor ? matrix : target_weight("token_embd.weight"), x);
+    return builder_->mul_mat(matrix != kNoTensor ? matrix : target_weight("token_embd.weight"), x);
 }
 
 std::span<int32_t> NetPass::ints(size_t i) {
@@ -206,7 +214,7 @@ Result<NetPass> Net::pass(uint64_t key, const Build& build) {
             NetGraph graph(*this);
             build(graph);
             NetIo io = std::move(graph.io_);
-            FORESAY_TRY(graph::Graph built, std::move(graph.builder_).finish());
+            FORESAY_TRY(graph::Graph built, std::move(*graph.builder_).finish());
             FORESAY_TRY(plan, scheduler_->plan(plan_key, std::move(built)));
             io_[key] = std::move(io);
         }

@@ -53,9 +53,23 @@ float scalar_or(const model::Model& model, const std::string& name, float fallba
 /// The builder of one pass.
 class NetGraph {
   public:
-    explicit NetGraph(const Net& net) : net_(net) {}
+    explicit NetGraph(const Net& net) : net_(net), builder_(&own_) {}
 
-    graph::Builder& b() { return builder_; }
+    graph::Builder& b() { return *builder_; }
+
+    /// From now on builds with another builder, until adopt() takes it over.
+    void work_on(graph::Builder& builder) { builder_ = &builder; }
+
+    void adopt(graph::Builder builder) {
+        own_ = std::move(builder);
+        builder_ = &own_;
+    }
+
+    /// The next input: one that the other builder has made.
+    void use_input(TensorId id) { io_.inputs.push_back(id); }
+
+    /// Persistent state that someone else owns (the target's cache); read only.
+    TensorId state(const std::string& name, const graph::Storage* storage);
 
     const model::Hparams& hparams() const;
 
@@ -97,7 +111,8 @@ class NetGraph {
   private:
     friend class Net;
     const Net& net_;
-    graph::Builder builder_;
+    graph::Builder own_;
+    graph::Builder* builder_;
     std::unordered_map<std::string, TensorId> leafs_;
     NetIo io_;
 
