@@ -11,11 +11,6 @@ namespace {
 
 using spec::SpecType;
 
-const std::vector<SpecType> kBuiltTypes{SpecType::kNone,        SpecType::kNgramSimple, SpecType::kNgramMapK,
-                                        SpecType::kNgramMapK4v, SpecType::kNgramMod,    SpecType::kNgramCache,
-                                        SpecType::kNgramSuffix, SpecType::kDraftSimple, SpecType::kDraftEagle3,
-                                        SpecType::kDraftDflash, SpecType::kDraftDspark};
-
 /// Adds up over repeated flags; settle_speculation() in parser.cpp puts them in order. "none" in a list makes the list
 /// none, beside other lists it has no effect, as with llama-server.
 Status take_types(Options& options, std::string_view text) {
@@ -27,13 +22,7 @@ Status take_types(Options& options, std::string_view text) {
     for (const std::string& part : parts) {
         FORESAY_TRY(const std::string name, parse_choice(part, std::vector<std::string>(spec::kSpecTypeNames.begin(),
                                                                                         spec::kSpecTypeNames.end())));
-        const SpecType type = *spec::spec_type_of(name);
-        if (std::find(kBuiltTypes.begin(), kBuiltTypes.end(), type) == kBuiltTypes.end()) {
-            return error(Code::kUnsupported,
-                         fmt::format("the speculation type '{}' is not supported yet; supported: {}, none", name,
-                                     spec::join_names(spec::in_order(kBuiltTypes))));
-        }
-        types.push_back(type);
+        types.push_back(*spec::spec_type_of(name));
     }
     if (std::find(types.begin(), types.end(), SpecType::kNone) == types.end()) {
         auto& all = options.engine.spec.types;

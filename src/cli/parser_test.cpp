@@ -102,7 +102,6 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"-m x -l 12", "argument \"-l\"", "ID+BIAS"},
         Bad{"-m x --sampling-seq kz", "argument \"--sampling-seq\"", "'z'"},
         Bad{"-m x --spec-type draft-simpel", "argument \"--spec-type\"", "did you mean 'draft-simple'?"},
-        Bad{"-m x --spec-type draft-mtp", "argument \"--spec-type\"", "'draft-mtp' is not supported yet"},
         Bad{"-m x --spec-type draft-simple", "draft-simple needs a draft model", "--spec-draft-model"},
         Bad{"-m x --spec-type ngram-mod --spec-ngram-mod-n-match 0", "argument \"--spec-ngram-mod-n-match\""},
         Bad{"-m x --spec-draft-n-max -1", "argument \"--spec-draft-n-max\"", "out of range"},

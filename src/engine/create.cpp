@@ -184,34 +184,40 @@ Status EngineImpl::load_drafters() {
 Result<std::unique_ptr<spec::Drafter>> EngineImpl::load_draft_model(SpecType type) {
     const SpecOptions& spec = options_.spec;
     const std::string_view name = spec::name_of(type);
-    if (spec.draft_model.empty()) {
+    // draft-mtp without a file of its own: a NextN block inside the target's.
+    const bool inside = spec.draft_model.empty() && type == SpecType::kDraftMtp;
+    if (spec.draft_model.empty() && !inside) {
         return error(Code::kInvalidArgument, fmt::format("{} needs a draft model", name), "--spec-type",
                      "name one with --spec-draft-model FILE");
     }
-    const auto in_file = [&](Error cause) {
-        return std::move(cause).context(fmt::format("--spec-draft-model {}", spec.draft_model));
-    };
+    const std::string path = inside ? options_.model : spec.draft_model;
+    const std::string flag = inside ? "--spec-type draft-mtp" : fmt::format("--spec-draft-model {}", path);
+    const auto in_file = [&](Error cause) { return std::move(cause).context(flag); };
+    const gguf::File& target_file = runner_->model().file();
+    model::LoadOptions load_options;
     {
-        auto file = gguf::File::open(spec.draft_model);
+        auto file = gguf::File::open(path);
         if (!file.has_value()) {
             return in_file(std::move(file).error());
         }
-        const spec::PairReport pair = spec::check_pair(runner_->model().file(), **file, name);
+        const spec::PairReport pair = spec::check_pair(target_file, inside ? target_file : **file, name);
         if (!pair.fits()) {
-            return error(Code::kInvalidArgument,
-                         fmt::format("the drafter doesn't fit the target: {}", fmt::join(pair.problems, "; ")),
-                         fmt::format("--spec-draft-model {}", spec.draft_model),
-                         "foresay pair TARGET DRAFTER says more");
+            return error(
+                Code::kInvalidArgument,
+                fmt::format("the drafter doesn't fit the target: {}", fmt::join(pair.problems, "; ")), flag,
+                inside ? "name a drafter with --spec-draft-model FILE" : "foresay pair TARGET DRAFTER says more");
         }
         for (const std::string& note : pair.notes) {
             log::info("{}: {}", name, note);
         }
+        if (pair.nextn) {
+            load_options.nextn_base = runner_->shared_model();
+        }
     }
-    model::LoadOptions load_options;
     if (options_.progress) {
         load_options.progress = [this](float fraction) { options_.progress("loading drafter", fraction); };
     }
-    auto model = model::Model::load(spec.draft_model, *backends_.front(), load_options);
+    auto model = model::Model::load(path, *backends_.front(), load_options);
     if (!model.has_value()) {
         return in_file(std::move(model).error());
     }
@@ -231,6 +237,7 @@ Result<std::unique_ptr<spec::Drafter>> EngineImpl::load_draft_model(SpecType typ
     spec::FeatureDrafterSetup setup;
     setup.draft = std::move(*model);
     setup.target = runner_->shared_model();
+    setup.target_runner = runner_.get();
     setup.backend = backends_.front().get();
     setup.net.n_slots = options_.n_parallel;
     setup.net.n_ctx_slot = runner_->kv().n_ctx_slot();
@@ -279,6 +286,9 @@ void EngineImpl::describe() {
     info_.spec_n_max = drafter_ == nullptr ? 0 : drafter_->n_max();
     if (drafter_ == nullptr) {
         info_.spec_line = "speculation: off (no --spec-type and no --spec-draft-model)";
+        if (spec::detect_type(model.file()) == "draft-mtp") {
+            info_.spec_line += "; the model's NextN block can draft: --spec-type draft-mtp";
+        }
     } else if (info_.spec_n_max == 0) {
         info_.spec_line = fmt::format("speculation: off ({} is loaded, but --spec-draft-n-max is 0)", drafter_->name());
     } else {

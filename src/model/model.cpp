@@ -69,17 +69,8 @@ Result<const gguf::TensorInfo*> checked_tensor(const gguf::File& file, const Wei
     return tensor;
 }
 
-Result<std::vector<WeightSpec>> checked_specs(const gguf::File& file, const Architecture& arch,
-                                              const Hparams& hparams) {
-    auto specs = arch.weights(hparams);
-    for (const WeightSpec& spec : specs) {
-        FORESAY_CHECK_OK(checked_tensor(file, spec));
-    }
-    return specs;
-}
-
 /// Of a NextN block alone: its layer's tensors and its own (draft-models.md, 6.2).
-Result<std::vector<WeightSpec>> nextn_specs(const gguf::File& file, const Architecture& arch, const Hparams& h) {
+std::vector<WeightSpec> nextn_specs(const Architecture& arch, const Hparams& h) {
     const std::string prefix = fmt::format("blk.{}.", h.n_layer - 1);
     const int64_t E = h.n_embd;
     std::vector<WeightSpec> specs{{prefix + "nextn.eh_proj.weight", {2 * E, E, 1, 1}, Use::kMulMat, false},
@@ -92,9 +83,6 @@ Result<std::vector<WeightSpec>> nextn_specs(const gguf::File& file, const Archit
         if (spec.name.rfind(prefix, 0) == 0) {
             specs.push_back(std::move(spec));
         }
-    }
-    for (const WeightSpec& spec : specs) {
-        FORESAY_CHECK_OK(checked_tensor(file, spec));
     }
     return specs;
 }
@@ -141,10 +129,23 @@ Result<std::shared_ptr<const Model>> Model::load(const std::string& path, backen
     std::vector<WeightSpec> specs;
     if (options.nextn_base != nullptr) {
         FORESAY_CHECK_OK(append_nextn_layer(file, model->hparams_));
-        FORESAY_TRY(specs, nextn_specs(file, *model->architecture_, model->hparams_));
+        specs = nextn_specs(*model->architecture_, model->hparams_);
+        const Hparams& base = options.nextn_base->hparams();
+        if (base.arch != model->hparams_.arch || base.n_embd != model->hparams_.n_embd ||
+            base.n_vocab != model->hparams_.n_vocab) {
+            return error(Code::kBadFile,
+                         fmt::format("a NextN block of a {} model {} wide with {} tokens doesn't belong to a {} model "
+                                     "{} wide with {}",
+                                     model->hparams_.arch, model->hparams_.n_embd, model->hparams_.n_vocab, base.arch,
+                                     base.n_embd, base.n_vocab),
+                         path);
+        }
         model->base_ = options.nextn_base;
     } else {
-        FORESAY_TRY(specs, checked_specs(file, *model->architecture_, model->hparams_));
+        specs = model->architecture_->weights(model->hparams_);
+    }
+    for (const WeightSpec& spec : specs) {
+        FORESAY_CHECK_OK(checked_tensor(file, spec));
     }
     FORESAY_TRY(model->vocab_, vocab::Vocab::load(file));
     if (model->vocab_->n_tokens() > model->hparams_.n_vocab) {
@@ -207,19 +208,25 @@ Result<std::shared_ptr<const Model>> Model::load(const std::string& path, backen
     return model;
 }
 
-std::vector<std::string> unsupported_reasons(const gguf::File& file) {
+std::vector<std::string> unsupported_reasons(const gguf::File& file, bool nextn) {
     std::vector<std::string> reasons;
     const auto arch = architecture_of(file);
     if (!arch.has_value()) {
         reasons.push_back(arch.error().to_string());
         return reasons;
     }
-    const auto hparams = checked_hparams(file, **arch);
+    auto hparams = checked_hparams(file, **arch);
     if (!hparams.has_value()) {
         reasons.push_back(hparams.error().to_string());
         return reasons;
     }
-    for (const WeightSpec& spec : (*arch)->weights(*hparams)) {
+    if (nextn) {
+        if (const Status added = append_nextn_layer(file, *hparams); !added.has_value()) {
+            reasons.push_back(added.error().to_string());
+            return reasons;
+        }
+    }
+    for (const WeightSpec& spec : nextn ? nextn_specs(**arch, *hparams) : (*arch)->weights(*hparams)) {
         const auto tensor = checked_tensor(file, spec);
         if (!tensor.has_value()) {
             reasons.push_back(tensor.error().to_string());

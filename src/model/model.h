@@ -63,6 +63,7 @@ class Model {
 };
 
 /// Every reason why this file's architecture and tensors can't be computed here; empty when they can. For `inspect`.
-std::vector<std::string> unsupported_reasons(const gguf::File& file);
+/// nextn: of its NextN block alone, as LoadOptions::nextn_base loads it.
+std::vector<std::string> unsupported_reasons(const gguf::File& file, bool nextn = false);
 
 }  // namespace foresay::model

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "model/model.h"
+#include "spec/drafters/draft_assistant.h"
 
 namespace foresay::spec {
 namespace {
@@ -31,8 +32,9 @@ std::string architecture(const gguf::File& file) {
 }
 
 /// Hyper-parameters of a file whose architecture and tensors can be computed; else the reasons go to problems.
-std::optional<model::Hparams> readable(const gguf::File& file, std::string_view who, PairReport& report) {
-    for (const std::string& reason : model::unsupported_reasons(file)) {
+/// nextn: of a drafter, only its NextN block is computed.
+std::optional<model::Hparams> readable(const gguf::File& file, std::string_view who, bool nextn, PairReport& report) {
+    for (const std::string& reason : model::unsupported_reasons(file, nextn)) {
         report.problems.push_back(fmt::format("the {}: {}", who, reason));
     }
     const model::Architecture* arch = model::find_architecture(architecture(file));
@@ -68,6 +70,26 @@ void check_rows(const model::Hparams& target, const model::Hparams& draft, PairR
                 fmt::format("the drafter taps layer {}, the target has {}", layer, target.n_layer));
             break;
         }
+    }
+}
+
+/// A NextN block is a layer of its target.
+void check_nextn(const model::Hparams& target, const model::Hparams& draft, PairReport& report) {
+    if (draft.arch != target.arch) {
+        report.problems.push_back(
+            fmt::format("the drafter's NextN block is of a {} model, the target is {}", draft.arch, target.arch));
+    } else if (draft.n_embd != target.n_embd) {
+        report.problems.push_back(fmt::format("the drafter's NextN block takes rows {} wide, the target's are {} wide",
+                                              draft.n_embd, target.n_embd));
+    } else if (draft.n_vocab != target.n_vocab) {
+        report.problems.push_back(
+            fmt::format("the drafter's NextN block has {} tokens, the target {}: it uses the "
+                        "target's embedding, so they must be equal",
+                        draft.n_vocab, target.n_vocab));
+    }
+    const model::Architecture* arch = model::find_architecture(target.arch);
+    if (arch != nullptr && arch->build_layer == nullptr) {
+        report.problems.push_back(fmt::format("draft-mtp is not supported for {} models", target.arch));
     }
 }
 
@@ -174,9 +196,17 @@ std::string detect_type(const gguf::File& draft) {
 
 PairReport check_pair(const gguf::File& target, const gguf::File& draft, std::string_view type) {
     PairReport report;
+    const bool inside = &target == &draft;
     check_type(draft, type, report);
-    const auto target_hparams = readable(target, "target", report);
-    const auto draft_hparams = &target == &draft ? target_hparams : readable(draft, "drafter", report);
+    if (inside && report.type == "draft-mtp" && !has_nextn(target)) {
+        report.problems = {"the target's file holds no NextN block to draft with"};
+    }
+    const auto target_hparams = readable(target, "target", false, report);
+    report.nextn = report.type == "draft-mtp" && has_nextn(draft);
+    const bool assistant = report.type == "draft-mtp" && architecture(draft) == "gemma4-assistant";
+    const auto draft_hparams = inside && !report.nextn
+                                   ? target_hparams
+                                   : readable(draft, inside ? "target's NextN block" : "drafter", report.nextn, report);
     const model::Architecture* arch = model::find_architecture(architecture(target));
     if (arch != nullptr && arch->build == nullptr) {
         report.problems.push_back(
@@ -186,7 +216,15 @@ PairReport check_pair(const gguf::File& target, const gguf::File& draft, std::st
     if (target_hparams && draft_hparams && feeds_on_rows && draft_hparams->drafter.n_embd_target > 0) {
         check_rows(*target_hparams, *draft_hparams, report);
     }
-    if (&target != &draft) {
+    if (target_hparams && draft_hparams && report.nextn) {
+        check_nextn(*target_hparams, *draft_hparams, report);
+    }
+    if (target_hparams && draft_hparams && assistant) {
+        if (const auto layers = match_assistant(*target_hparams, *draft_hparams); !layers.has_value()) {
+            report.problems.push_back(layers.error().message);
+        }
+    }
+    if (!inside) {
         check_vocabs(target, draft, report);
     }
     propose_flags(draft_hparams, draft, report);

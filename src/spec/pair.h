@@ -36,6 +36,7 @@ struct PairReport {
     std::vector<std::string> notes;     ///< what is worth knowing all the same
     std::vector<std::string> flags;     ///< to start with, "--name value" each
     VocabDifference vocab;
+    bool nextn = false;  ///< it drafts with a NextN block (model::LoadOptions::nextn_base)
 
     bool fits() const { return problems.empty(); }
 };

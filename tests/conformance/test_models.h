@@ -46,7 +46,7 @@ inline std::unique_ptr<backend::Backend> make_backend(const std::string& device,
 }
 
 inline Loaded load(const std::string& path, const std::string& device, int n_slots = 1, DType cache = DType::kF16,
-                   int n_ctx = 512, const std::string& isa = "auto", int n_threads = 2) {
+                   int n_ctx = 512, const std::string& isa = "auto", int n_threads = 2, int n_rollback = 0) {
     Loaded loaded;
     loaded.backend = make_backend(device, isa, n_threads);
     auto model = model::Model::load(path, *loaded.backend);
@@ -60,6 +60,7 @@ inline Loaded load(const std::string& path, const std::string& device, int n_slo
     options.n_ctx_slot = n_ctx;
     options.type_k = cache;
     options.type_v = cache;
+    options.n_rollback = n_rollback;
     auto runner = model::Runner::create(loaded.model, {loaded.backend.get()}, options);
     EXPECT_TRUE(runner.has_value()) << runner.error().to_string();
     if (runner.has_value()) {

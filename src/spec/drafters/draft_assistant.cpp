@@ -25,24 +25,46 @@ int owner_of_kind(const model::Hparams& target, bool sliding) {
 
 }  // namespace
 
+Result<AssistantLayers> match_assistant(const model::Hparams& target, const model::Hparams& draft) {
+    const auto misfit = [](std::string why) { return error(Code::kUnsupported, std::move(why), "--spec-draft-model"); };
+    if (draft.drafter.n_embd_target != target.n_embd) {
+        return misfit(fmt::format("the drafter takes rows {} wide, the target's are {} wide",
+                                  draft.drafter.n_embd_target, target.n_embd));
+    }
+    AssistantLayers layers;
+    for (size_t layer = 0; layer < draft.is_sliding.size(); ++layer) {
+        const bool sliding = draft.is_sliding[layer];
+        const int owner = owner_of_kind(target, sliding);
+        if (owner < 0) {
+            return misfit(fmt::format("layer {} of the drafter reads a {} layer's keys, the target has none", layer,
+                                      sliding ? "sliding" : "full"));
+        }
+        const auto o = static_cast<size_t>(owner);
+        if (target.head_dim_k[o] != draft.head_dim_k[layer] || target.head_dim_v[o] != draft.head_dim_v[layer]) {
+            return misfit(
+                fmt::format("layer {} of the drafter reads keys of {} and values of {}, the target's layer "
+                            "{} has {} and {}",
+                            layer, draft.head_dim_k[layer], draft.head_dim_v[layer], owner, target.head_dim_k[o],
+                            target.head_dim_v[o]));
+        }
+        if (draft.n_head[layer] % target.n_head_kv[o] != 0) {
+            return misfit(
+                fmt::format("layer {} of the drafter has {} heads, no multiple of the {} key heads of the "
+                            "target's layer {}",
+                            layer, draft.n_head[layer], target.n_head_kv[o], owner));
+        }
+        (sliding ? layers.sliding : layers.full) = owner;
+    }
+    return layers;
+}
+
 Result<std::unique_ptr<Drafter>> DraftAssistant::create(const FeatureDrafterSetup& setup) {
-    const model::Hparams& h = setup.draft->hparams();
     const model::Hparams& target = setup.target->hparams();
+    FORESAY_TRY(const AssistantLayers layers, match_assistant(target, setup.draft->hparams()));
     FORESAY_TRY(auto net, Net::create(setup.draft, setup.target, *setup.backend, {}, setup.net));
     std::unique_ptr<DraftAssistant> drafter(
         new DraftAssistant(std::move(net), static_cast<size_t>(target.n_embd), setup));
-    drafter->full_layer_ = owner_of_kind(target, false);
-    drafter->sliding_layer_ = owner_of_kind(target, true);
-    for (size_t layer = 0; layer < h.is_sliding.size(); ++layer) {
-        const int owner = h.is_sliding[layer] ? drafter->sliding_layer_ : drafter->full_layer_;
-        const auto o = static_cast<size_t>(owner);
-        if (owner < 0 || target.head_dim_k[o] != h.head_dim_k[layer] || target.head_dim_v[o] != h.head_dim_v[layer] ||
-            h.n_head[layer] % target.n_head_kv[o] != 0) {
-            return error(Code::kUnsupported,
-                         fmt::format("layer {} of the drafter finds no keys of its size in the target", layer),
-                         setup.draft->file().path());
-        }
-    }
+    drafter->layers_ = layers;
     return std::unique_ptr<Drafter>(std::move(drafter));
 }
 
@@ -74,7 +96,7 @@ void DraftAssistant::build(NetGraph& g, int32_t n) const {
     for (int layer = 0; layer < h.n_layer; ++layer) {
         const auto l = static_cast<size_t>(layer);
         const bool sliding = h.is_sliding[l];
-        const int owner = sliding ? sliding_layer_ : full_layer_;
+        const int owner = sliding ? layers_.sliding : layers_.full;
         const TensorId heads =
             b.reshape(g.linear(layer, "attn_q", g.norm(layer, "attn_norm", u)), {h.head_dim_k[l], h.n_head[l], n, 1});
         const TensorId q = g.rope(layer, g.norm(layer, "attn_q_norm", heads), pos,

@@ -8,10 +8,18 @@
 
 namespace foresay::spec {
 
+/// The target's layers whose keys an assistant's full and sliding layers read: of each kind the last that owns its
+/// own; -1 where the assistant has no layer of the kind. Errors: unsupported (widths or heads don't fit).
+struct AssistantLayers {
+    int full = -1;
+    int sliding = -1;
+};
+
+Result<AssistantLayers> match_assistant(const model::Hparams& target, const model::Hparams& draft);
+
 class DraftAssistant final : public FeatureDrafter {
   public:
-    /// setup.target_runner: whose cache it reads. Errors: unsupported (the target has no cache of the right shape for a
-    /// kind of layer), out_of_memory.
+    /// setup.target_runner: whose cache it reads. Errors: unsupported (match_assistant), out_of_memory.
     static Result<std::unique_ptr<Drafter>> create(const FeatureDrafterSetup& setup);
 
     std::string_view name() const override { return "draft-mtp"; }
@@ -35,8 +43,7 @@ class DraftAssistant final : public FeatureDrafter {
     void build(NetGraph& g, int32_t n) const;
 
     const memory::KvCache& kv_;  ///< the target's
-    int full_layer_ = -1;        ///< the target's layers that full and sliding layers read
-    int sliding_layer_ = -1;
+    AssistantLayers layers_;
 };
 
 }  // namespace foresay::spec

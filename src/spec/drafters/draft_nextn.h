@@ -22,9 +22,6 @@ class DraftNextn final : public FeatureDrafter {
 
     int32_t reusable(int, int32_t n_common) const override { return n_common - 1; }
 
-    /// Its cells lie one behind the log's: simply starts over.
-    void shifted(int slot, int32_t, int32_t) override { reset(slot); }
-
   protected:
     Status store(std::span<const Pending> cells) override;
     Status draft_all(std::vector<Active>& active) override;

@@ -152,7 +152,7 @@ void FeatureDrafter::shifted(int slot, int32_t keep, int32_t discard) {
     int32_t cell_keep = 0;
     int32_t cell_discard = 0;
     if (log_of(slot).shift(keep, discard, &n, &cell_keep, &cell_discard) && net_->has_cache()) {
-        net_->shift(slot, n, cell_keep, cell_discard);
+        net_->shift(slot, n + extra_cells(), cell_keep, cell_discard);
     }
 }
 
