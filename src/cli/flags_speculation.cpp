@@ -59,20 +59,20 @@ Flag refused(std::vector<std::string> names, std::string env, std::string value,
             .support = Support::kUnsupported};
 }
 
-Flag renamed(std::vector<std::string> names, std::string env, std::string successor) {
+Flag renamed(std::vector<std::string> names, std::string env, const std::string& successor) {
     return {.names = std::move(names),
             .env = std::move(env),
             .value = "N",
             .help = "old name of " + successor,
-            .note = std::move(successor),
+            .note = successor,
             .support = Support::kRenamed};
 }
 
-Flag removed(std::string name, std::string successors) {
+Flag removed(std::string name, const std::string& successors) {
     return {.names = {std::move(name)},
             .value = "N",
             .help = "removed: use " + successors,
-            .note = std::move(successors),
+            .note = successors,
             .support = Support::kRemoved};
 }
 
