@@ -38,6 +38,32 @@ Status take_draft_sampling(Options& options, std::string_view text) {
     return ok();
 }
 
+Status take_rule(Options& options, std::string_view text) {
+    FORESAY_TRY(const std::string name,
+                parse_choice(text, std::vector<std::string>(spec::kRuleNames.begin(), spec::kRuleNames.end())));
+    options.engine.spec.rule = *spec::rule_of(name);
+    return ok();
+}
+
+Status take_scope(Options& options, std::string_view text) {
+    FORESAY_TRY(const std::string name,
+                parse_choice(text, std::vector<std::string>(spec::kScopeNames.begin(), spec::kScopeNames.end())));
+    options.engine.spec.relaxed_scope = *spec::scope_of(name);
+    return ok();
+}
+
+/// -1 (none), or 0 and more.
+Setter to_limit(Target<float> target) {
+    return [target](Options& options, std::string_view text) -> Status {
+        FORESAY_TRY(const double value, parse_float(text, -1, 1e30));
+        if (value < 0.0 && value != -1.0) {
+            return error(Code::kInvalidArgument, "must be -1 (none) or at least 0");
+        }
+        target(options) = static_cast<float>(value);
+        return ok();
+    };
+}
+
 Flag ignored(std::vector<std::string> names, std::string env, std::string value, std::string help, std::string note,
              Setter check) {
     return {.names = std::move(names),
@@ -125,6 +151,57 @@ FlagGroup speculation_flags() {
                  "accept a drafted token that is among the target's N most probable candidates; changes the text; 0: "
                  "strict, the text is that of plain decoding",
              .set = to_int([](Options& o) -> int32_t& { return o.engine.spec.relaxed_top_n; }, 0, 1 << 20)},
+            {.names = {"--spec-draft-rule"},
+             .env = "FORESAY_SPEC_DRAFT_RULE",
+             .value = "RULE",
+             .fallback = "auto",
+             .help =
+                 "how drafted tokens are judged: strict (text of plain decoding), relaxed (top-n), typical (entropy), "
+                 "lossless (rejection sampling: the target's distribution, another text); auto: relaxed if "
+                 "--spec-draft-relaxed-top-n is above 1, else strict",
+             .set = take_rule},
+            {.names = {"--spec-draft-relaxed-delta"},
+             .env = "FORESAY_SPEC_DRAFT_RELAXED_DELTA",
+             .value = "NATS",
+             .fallback = "-1",
+             .help = "relaxed rule: and at most so far below the best candidate's log-probability; -1: any",
+             .set = to_limit([](Options& o) -> float& { return o.engine.spec.relaxed_delta; })},
+            {.names = {"--spec-draft-relaxed-max-tokens"},
+             .env = "FORESAY_SPEC_DRAFT_RELAXED_MAX_TOKENS",
+             .value = "N",
+             .fallback = "-1",
+             .help = "most relaxed tokens in a response, strict behind them; -1: any number",
+             .set = to_int([](Options& o) -> int32_t& { return o.engine.spec.relaxed_max_tokens; }, -1, kMaxInt)},
+            {.names = {"--spec-draft-relaxed-max-gap"},
+             .env = "FORESAY_SPEC_DRAFT_RELAXED_MAX_GAP",
+             .value = "NATS",
+             .fallback = "-1",
+             .help = "most log-probability that relaxed tokens may give up in a response, summed; -1: any",
+             .set = to_limit([](Options& o) -> float& { return o.engine.spec.relaxed_max_gap; })},
+            {.names = {"--spec-draft-relaxed-scope"},
+             .env = "FORESAY_SPEC_DRAFT_RELAXED_SCOPE",
+             .value = "WHERE",
+             .fallback = "all",
+             .help = "where tokens may be relaxed: all, or thinking (between <think> and </think>)",
+             .set = take_scope},
+            {.names = {"--spec-draft-typical-epsilon"},
+             .env = "FORESAY_SPEC_DRAFT_TYPICAL_EPSILON",
+             .value = "P",
+             .fallback = "0.09",
+             .help = "typical rule: accept above min(epsilon, delta * exp(-entropy))",
+             .set = to_float([](Options& o) -> float& { return o.engine.spec.typical_epsilon; }, 0, 1)},
+            {.names = {"--spec-draft-typical-delta"},
+             .env = "FORESAY_SPEC_DRAFT_TYPICAL_DELTA",
+             .value = "P",
+             .fallback = "0.3",
+             .help = "typical rule: see --spec-draft-typical-epsilon",
+             .set = to_float([](Options& o) -> float& { return o.engine.spec.typical_delta; }, 0, 1)},
+            {.names = {"--spec-draft-adaptive"},
+             .negated = {"--no-spec-draft-adaptive"},
+             .env = "FORESAY_SPEC_DRAFT_ADAPTIVE",
+             .fallback = "on",
+             .help = "draft only as much as pays, measured as it goes, down to nothing; off: always up to n-max",
+             .set = to_bool([](Options& o) -> bool& { return o.engine.spec.adaptive; })},
             {.names = {"--spec-draft-sampling"},
              .env = "LLAMA_ARG_SPEC_DRAFT_SAMPLING",
              .value = "HOW",

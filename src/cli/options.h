@@ -43,6 +43,9 @@ struct LocalOptions {
 };
 
 struct Options {
+    /// Speculation that doesn't pay is what users suffer from: here the length adapts unless they say otherwise.
+    Options() { engine.spec.adaptive = true; }
+
     engine::EngineOptions engine;
     server::ServerOptions server;  ///< sampling_defaults and n_predict are those below, filled in at the end
     sampling::Params sampling;     ///< defaults of requests

@@ -274,6 +274,11 @@ Status settle_speculation(CommandLine* line) {
     if (!spec.any() && spec.relaxed_top_n > 1) {
         line->notices.push_back({log::Level::kWarn, "--spec-draft-relaxed-top-n has no effect without speculation"});
     }
+    if (spec.rule == spec::Rule::kRelaxed && spec.relaxed_top_n < 2) {
+        return error(Code::kInvalidArgument,
+                     "error while handling argument \"--spec-draft-rule\": the relaxed rule needs "
+                     "--spec-draft-relaxed-top-n of 2 or more");
+    }
     return ok();
 }
 

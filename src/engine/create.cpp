@@ -8,6 +8,8 @@
 #include "backend/reference/reference_backend.h"
 #include "base/log.h"
 #include "engine/engine_impl.h"
+#include "engine/spec_settings.h"
+#include "model/cost_curve.h"
 #include "spec/drafters/draft_simple.h"
 #include "spec/drafters/make.h"
 #include "spec/pair.h"
@@ -40,21 +42,7 @@ Status check_options(const EngineOptions& o) {
     if (o.n_threads < 0 || o.n_threads > 512) {
         return refuse(fmt::format("{} threads are outside 0..512", o.n_threads), "--threads");
     }
-    const SpecOptions& s = o.spec;
-    if (s.n_max < 0 || s.n_max > 4096) {
-        return refuse(fmt::format("{} is outside 0..4096", s.n_max), "--spec-draft-n-max");
-    }
-    if (s.n_min < 0 || s.n_min > s.n_max) {
-        return refuse(fmt::format("{} is outside 0..n_max ({}): such a draft would never be used", s.n_min, s.n_max),
-                      "--spec-draft-n-min");
-    }
-    if (!(s.p_min >= 0.0F && s.p_min <= 1.0F)) {
-        return refuse(fmt::format("{} is outside 0..1", s.p_min), "--spec-draft-p-min");
-    }
-    if (s.relaxed_top_n < 0) {
-        return refuse(fmt::format("{} is below 0", s.relaxed_top_n), "--spec-draft-relaxed-top-n");
-    }
-    return ok();
+    return check_spec(o.spec);
 }
 
 }  // namespace
@@ -167,17 +155,44 @@ Status EngineImpl::load_drafters() {
                 log::warn("{} drafts at most {} tokens: --spec-draft-n-max {} is cut to that", drafter->name(),
                           drafter->n_max_limit(), spec.n_max);
             }
-            chain->add(std::move(drafter), spec.n_max);
+            chain->add(std::move(drafter), spec.n_max, true);
         } else {
             FORESAY_TRY(auto drafter,
                         spec::make_ngram(type, spec.ngram, runner_->kv().n_ctx_slot(), vocab_->n_tokens()));
-            chain->add(std::move(drafter), spec::ngram_n_max(type, spec.ngram));
+            chain->add(std::move(drafter), spec::ngram_n_max(type, spec.ngram), false);
         }
     }
     if (!chain->empty()) {
         FORESAY_CHECK_OK(runner_->set_taps(chain->taps()));
         drafter_ = std::move(chain);
+        controller_ = std::make_unique<spec::Controller>(slots_.size(), drafter_->size());
+        drafter_->set_planner([this](int drafter, std::span<spec::DraftRequest> requests) { plan(drafter, requests); });
+        FORESAY_CHECK_OK(measure_target());
     }
+    return ok();
+}
+
+/// What verifying costs on this machine, before the first request: the controller knows what pays from the start.
+Status EngineImpl::measure_target() {
+    if (!options_.spec.adaptive) {
+        return ok();  // a request that asks for it all the same learns as it goes
+    }
+    constexpr int32_t kRounds = 2;
+    constexpr int32_t kWidest = 64;
+    const int32_t most = std::min({kWidest, runner_->kv().n_ctx_slot(), drafter_->n_max() + 1});
+    std::vector<int32_t> widths;
+    for (int32_t n = 1; n <= most; n *= 2) {
+        widths.push_back(n);
+    }
+    FORESAY_TRY(const auto curve, model::measure_cost_curve(*runner_, widths, kRounds, 0));
+    std::string line;
+    for (const model::CostPoint& point : curve) {
+        for (int i = 0; i < 3; ++i) {
+            controller_->observe_pass(point.n, point.median_ms);  // often enough to be trusted
+        }
+        line += fmt::format(" R({}) {:.2f}", point.n, point.median_ms / std::max(curve.front().median_ms, 1e-9));
+    }
+    log::info("cost of a pass: t(1) {:.2f} ms,{}", curve.front().median_ms, line);
     return ok();
 }
 
@@ -292,10 +307,11 @@ void EngineImpl::describe() {
     } else if (info_.spec_n_max == 0) {
         info_.spec_line = fmt::format("speculation: off ({} is loaded, but --spec-draft-n-max is 0)", drafter_->name());
     } else {
-        const std::string rule = spec.relaxed_top_n > 1 ? fmt::format("relaxed top-{}", spec.relaxed_top_n) : "strict";
+        const std::string rule = describe_rule(spec);
         const std::string of = spec.draft_model.empty() ? "" : fmt::format(" ({})", spec.draft_model);
-        info_.spec_line = fmt::format("speculation: {}{}, n_max {}, n_min {}, p_min {:.2f}, rule {}", drafter_->name(),
-                                      of, info_.spec_n_max, spec.n_min, spec.p_min, rule);
+        info_.spec_line =
+            fmt::format("speculation: {}{}, n_max {}, n_min {}, p_min {:.2f}, {} length, rule {}", drafter_->name(), of,
+                        info_.spec_n_max, spec.n_min, spec.p_min, spec.adaptive ? "adaptive" : "fixed", rule);
     }
     runner_->set_context(
         fmt::format("target, {} n_max={}, n_batch={}", info_.spec_types, info_.spec_n_max, options_.n_batch));

@@ -13,6 +13,7 @@
 
 #include "base/result.h"
 #include "sampling/sampler.h"
+#include "spec/acceptance.h"
 #include "spec/ngram.h"
 #include "spec/spec_type.h"
 #include "tensor/dtype.h"
@@ -25,7 +26,7 @@ using vocab::TokenId;
 using spec::SpecType;
 
 /// Speculation settings of the server; a request may lower or change them (SpecRequest).
-struct SpecOptions {
+struct SpecOptions : spec::AcceptanceOptions {
     std::vector<SpecType> types;  ///< several: a later one drafts where the earlier ones gave nothing (spec_type.h)
     std::string draft_model;      ///< path; without a type in `types` that runs a model, its file says which
     DType draft_cache_type_k = DType::kF16;
@@ -33,7 +34,7 @@ struct SpecOptions {
     int32_t n_max = 3;  ///< of drafters with a model; n-gram types have their own
     int32_t n_min = 0;
     float p_min = 0.0F;
-    int32_t relaxed_top_n = 0;  ///< 0 (and 1): strict
+    bool adaptive = false;      ///< choose the draft length by what pays; the command line's default is true
     bool probabilistic = true;  ///< draft with the target's noise at temperature > 0; false: greedy drafting
     spec::NgramOptions ngram;
 
@@ -45,7 +46,23 @@ struct SpecRequest {
     std::optional<int32_t> n_max;
     std::optional<int32_t> n_min;
     std::optional<float> p_min;
+    std::optional<bool> adaptive;
+    std::optional<spec::Rule> rule;
     std::optional<int32_t> relaxed_top_n;
+    std::optional<float> relaxed_delta;
+    std::optional<int32_t> relaxed_max_tokens;
+    std::optional<float> relaxed_max_gap;
+    std::optional<spec::Scope> relaxed_scope;
+    std::optional<float> typical_epsilon;
+    std::optional<float> typical_delta;
+};
+
+/// Speculation as it is in force for one task: the server's settings under the request's.
+struct SpecInForce : spec::AcceptanceOptions {
+    int32_t n_max = 0;
+    int32_t n_min = 0;
+    float p_min = 0.0F;
+    bool adaptive = false;
 };
 
 /// How the rows of a text become one vector.
@@ -130,6 +147,7 @@ struct Timings {
     int32_t draft_n = 0;
     int32_t draft_n_accepted = 0;  ///< exact and relaxed
     int32_t draft_n_relaxed = 0;
+    int32_t draft_n_rejected = 0;   ///< judged and fallen; what stood behind such a token was never judged
     int32_t verify_steps = 0;       ///< steps that carried a draft
     double relaxed_rank_sum = 0.0;  ///< over relaxed tokens
     double relaxed_gap_sum = 0.0;   ///< summed ln p_max - ln p of relaxed tokens
@@ -148,10 +166,7 @@ struct Final {
     uint32_t seed = 0;  ///< the seed in use
     Timings timings;
     // The speculation settings that were in force (echoed in the reply).
-    int32_t n_max = 0;
-    int32_t n_min = 0;
-    float p_min = 0.0F;
-    int32_t relaxed_top_n = 0;
+    SpecInForce spec;
 };
 
 /// Receives one request's events, on the engine thread: must not block. After final() or failed() nothing more comes.
@@ -214,6 +229,11 @@ struct Metrics {
     uint64_t draft_n_total = 0;
     uint64_t draft_n_accepted_total = 0;
     uint64_t draft_n_relaxed_total = 0;
+    uint64_t draft_n_rejected_total = 0;
+    double relaxed_rank_sum_total = 0.0;
+    double relaxed_gap_sum_total = 0.0;
+    uint64_t adaptive_off_total = 0;     ///< rounds of slots in which drafting was left out because it doesn't pay
+    uint64_t adaptive_probes_total = 0;  ///< of these, rounds that tried all the same
     uint64_t verify_steps_total = 0;
     std::map<std::pair<std::string, std::string>, DraftCounts> drafts;  ///< by (drafter, acceptance rule)
     std::vector<uint64_t> accepted_per_position;                        ///< [i]: accepted tokens at draft position i

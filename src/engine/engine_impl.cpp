@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "engine/slot_file.h"
+#include "engine/spec_settings.h"
 
 namespace foresay::engine {
 namespace {
@@ -48,47 +49,6 @@ void EngineImpl::shutdown() {
     }
 }
 
-Result<SpecInForce> EngineImpl::resolve_spec(const SpecRequest& request) const {
-    const SpecOptions& server = options_.spec;
-    const int32_t n_max = drafter_ == nullptr ? 0 : drafter_->n_max();
-    SpecInForce spec{n_max, server.n_min, server.p_min, server.relaxed_top_n};
-    const auto refuse = [](std::string message, std::string field) {
-        return error(Code::kInvalidArgument, std::move(message), std::move(field));
-    };
-    if (request.n_max) {
-        if (*request.n_max < 0) {
-            return refuse(fmt::format("Value must be >= 0, but got {}", *request.n_max), "speculative.n_max");
-        }
-        spec.n_max = std::min(*request.n_max, n_max);
-    }
-    if (request.n_min) {
-        if (*request.n_min < 0) {
-            return refuse(fmt::format("Value must be >= 0, but got {}", *request.n_min), "speculative.n_min");
-        }
-        spec.n_min = *request.n_min;
-    }
-    if (request.p_min) {
-        if (!(*request.p_min >= 0.0F && *request.p_min <= 1.0F)) {
-            return refuse(fmt::format("Value must be between 0 and 1, but got {}", *request.p_min),
-                          "speculative.p_min");
-        }
-        if (drafter_ != nullptr) {
-            if (const Status taken = drafter_->check_p_min(*request.p_min); !taken.has_value()) {
-                return refuse(taken.error().message, "speculative.p_min");
-            }
-        }
-        spec.p_min = *request.p_min;
-    }
-    if (request.relaxed_top_n) {
-        if (*request.relaxed_top_n < 0) {
-            return refuse(fmt::format("Value must be >= 0, but got {}", *request.relaxed_top_n),
-                          "speculative.relaxed_top_n");
-        }
-        spec.relaxed_top_n = *request.relaxed_top_n;
-    }
-    return spec;
-}
-
 Result<int64_t> EngineImpl::submit(Request request, std::shared_ptr<Sink> sink) {
     const auto n_prompt = static_cast<int32_t>(std::min<size_t>(request.prompt.size(), INT32_MAX));
     if (n_prompt == 0) {
@@ -112,7 +72,13 @@ Result<int64_t> EngineImpl::submit(Request request, std::shared_ptr<Sink> sink) 
         return error(Code::kUnsupported, "embeddings are off", "--embeddings", "start with --embeddings");
     }
     Task task;
-    FORESAY_TRY(task.spec, resolve_spec(request.spec));
+    FORESAY_TRY(task.spec, resolve_spec(request.spec, options_.spec, drafter_ == nullptr ? 0 : drafter_->n_max()));
+    if (request.spec.p_min && drafter_ != nullptr) {
+        if (const Status taken = drafter_->check_p_min(*request.spec.p_min); !taken.has_value()) {
+            return error(Code::kInvalidArgument, taken.error().message, "speculative.p_min");
+        }
+    }
+    task.acceptor.emplace(task.spec, vocab_);
     FORESAY_TRY(task.sampler, sampling::Sampler::create(request.sampling, vocab_, grammars_.get()));
     task.request = std::move(request);
     task.sink = std::move(sink);
@@ -442,6 +408,7 @@ void EngineImpl::start(Slot& slot, Task task) {
     slot.truncated = false;
     slot.has_new_line = false;
     slot.line_seen = false;
+    slot.last_modelled = -1;
     slot.timings = Timings{};
     slot.pooled.clear();
     slot.timings.cache_n = slot.n_past;
@@ -449,6 +416,10 @@ void EngineImpl::start(Slot& slot, Task task) {
     slot.t_start = Clock::now();
     for (const TokenId token : request.prompt) {
         task.sampler->accept(token, false);
+    }
+    task.acceptor->start(request.prompt);
+    if (controller_ != nullptr) {
+        controller_->begin(slot.id);
     }
     slot.task = std::move(task);
     slot.task->sink->started(slot.id);
@@ -508,10 +479,7 @@ void EngineImpl::finish(Slot& slot, StopType stop_type, std::string stopping_wor
     }
     slot.timings.predicted_n = slot.n_decoded;
     final.timings = slot.timings;
-    final.n_max = slot.task->spec.n_max;
-    final.n_min = slot.task->spec.n_min;
-    final.p_min = slot.task->spec.p_min;
-    final.relaxed_top_n = slot.task->spec.relaxed_top_n;
+    final.spec = slot.task->spec;
     log_timings(slot);
     {
         const std::lock_guard lock(mutex_);

@@ -14,6 +14,7 @@
 #include "grammar/grammar.h"
 #include "model/runner.h"
 #include "spec/chain.h"
+#include "spec/controller.h"
 #include "spec/verifier.h"
 
 namespace foresay::engine {
@@ -48,6 +49,7 @@ class EngineImpl : public Engine {
     Status load_drafters();
     Result<std::unique_ptr<spec::Drafter>> load_draft_model(SpecType type);
     Status prepare_embeddings();
+    Status measure_target();
     void describe();
 
     // engine_impl.cpp: queue and slots
@@ -73,17 +75,22 @@ class EngineImpl : public Engine {
     void release(Slot& slot);
     void log_timings(const Slot& slot) const;
     void publish(const Slot& slot);
-    Result<SpecInForce> resolve_spec(const SpecRequest& request) const;
 
     // step.cpp: one round
     struct Block;  ///< the rows of one slot in this round
     void step();
     void shift_if_full(Slot& slot);
     Status draft(std::vector<Block>& blocks);
+    /// Sets how many tokens a drafter that runs a model may draft for each slot.
+    void plan(int drafter, std::span<spec::DraftRequest> requests);
+    /// Cuts drafts to what is worth verifying in this round.
+    void trim(std::span<Block* const> blocks, int32_t n_other_rows);
     Status decode(std::vector<Block>& blocks);
     void observe(std::span<const model::Row> rows);
     Status decode_prompt_only(std::vector<Block>& blocks);
     void verify(Block& block, std::span<const std::span<const float>> rows);
+    /// Books what became of the block's draft.
+    void count_verdicts(const Block& block);
     /// Shows one token; true when it ended the task.
     bool emit(Slot& slot, const spec::Emitted& emitted, TokenEvent event);
     void prompt_done(Slot& slot);
@@ -96,12 +103,15 @@ class EngineImpl : public Engine {
     std::unique_ptr<grammar::Library> grammars_;
     std::vector<std::unique_ptr<backend::Backend>> backends_;
     std::unique_ptr<model::Runner> runner_;
-    std::unique_ptr<spec::Chain> drafter_;  ///< null: no speculation
+    std::unique_ptr<spec::Chain> drafter_;          ///< null: no speculation
+    std::unique_ptr<spec::Controller> controller_;  ///< chooses draft lengths; null: no speculation
     std::vector<Slot> slots_;
     Pooling pooling_ = Pooling::kMean;
     uint64_t fingerprint_ = 0;  ///< of the model, for slot files; computed at first need
     spec::VerifyResult verify_result_;
     std::vector<TokenEvent> events_;
+    int64_t n_rounds_ = 0;
+    bool catches_up_ = false;  ///< in this round a draft model reads text that it missed
 
     mutable std::mutex mutex_;
     std::condition_variable wake_;

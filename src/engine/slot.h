@@ -10,18 +10,11 @@
 #include "engine/engine.h"
 #include "engine/text_out.h"
 #include "sampling/sampler.h"
+#include "spec/acceptor.h"
 
 namespace foresay::engine {
 
 using Clock = std::chrono::steady_clock;
-
-/// Speculation as it is in force for one task: the server's settings under the request's.
-struct SpecInForce {
-    int32_t n_max = 0;
-    int32_t n_min = 0;
-    float p_min = 0.0F;
-    int32_t relaxed_top_n = 0;
-};
 
 struct Task {
     int64_t id = -1;
@@ -29,6 +22,7 @@ struct Task {
     SpecInForce spec;
     std::shared_ptr<Sink> sink;
     std::unique_ptr<sampling::Sampler> sampler;
+    std::optional<spec::Acceptor> acceptor;
 };
 
 struct Slot {
@@ -55,7 +49,8 @@ struct Slot {
     std::vector<double> pooled;  ///< of a task with `embed`: what the rows so far add up to
     Clock::time_point t_start{};
     Clock::time_point t_first_token{};
-    bool line_seen = false;  ///< a newline came since generation began (time limit looks at it)
+    int64_t last_modelled = -1;  ///< number of the round in which a draft model last drafted for the task
+    bool line_seen = false;      ///< a newline came since generation began (time limit looks at it)
 
     bool busy() const { return state != State::kIdle; }
 };

@@ -1,9 +1,11 @@
-// One round of the engine: shift full contexts, draft for all generating slots, one pass over all rows, verify, emit.
+// One round of the engine: shift full contexts, draft for all generating slots (draft.cpp), one pass over all rows,
+// verify, emit.
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "base/log.h"
+#include "engine/block.h"
 #include "engine/engine_impl.h"
 
 namespace foresay::engine {
@@ -11,25 +13,6 @@ namespace {
 
 double ms_since(Clock::time_point from) {
     return std::chrono::duration<double, std::milli>(Clock::now() - from).count();
-}
-
-bool uses(const sampling::Params& params, std::string_view sampler) {
-    return std::find(params.samplers.begin(), params.samplers.end(), sampler) != params.samplers.end();
-}
-
-/// The target's truncation for the drafter that samples with shared noise: the nearer both sets, the more often both
-/// draw alike.
-spec::DraftSampling draft_sampling(const SpecOptions& spec, const Task& task, int64_t position) {
-    const sampling::Params& params = task.request.sampling;
-    spec::DraftSampling sampling;
-    sampling.probabilistic = spec.probabilistic && params.temperature > 0.0F && uses(params, "temperature");
-    sampling.seed = task.sampler->seed();
-    sampling.position = position;
-    sampling.temperature = params.temperature;
-    sampling.top_k = uses(params, "top_k") ? params.top_k : 0;
-    sampling.top_p = uses(params, "top_p") ? params.top_p : 1.0F;
-    sampling.min_p = uses(params, "min_p") ? params.min_p : 0.0F;
-    return sampling;
 }
 
 TokenMark mark_of(const sampling::Draw& draw, TokenId id) {
@@ -54,14 +37,6 @@ TokenMark mark_of(const sampling::Draw& draw, TokenId id) {
 
 }  // namespace
 
-/// The rows of one slot in this round.
-struct EngineImpl::Block {
-    Slot* slot = nullptr;
-    bool is_prompt = false;
-    std::vector<TokenId> draft;  ///< of a generating slot
-    std::vector<model::Row> rows;
-};
-
 void EngineImpl::shift_if_full(Slot& slot) {
     const int32_t n_ctx = runner_->kv().n_ctx_slot();
     if (!options_.context_shift || slot.n_past + 1 < n_ctx) {
@@ -85,55 +60,9 @@ void EngineImpl::shift_if_full(Slot& slot) {
     slot.truncated = true;
 }
 
-Status EngineImpl::draft(std::vector<Block>& blocks) {
-    if (drafter_ == nullptr) {
-        return ok();
-    }
-    std::vector<spec::DraftRequest> requests;
-    std::vector<Block*> owners;
-    for (Block& block : blocks) {
-        Slot& slot = *block.slot;
-        const Task& task = *slot.task;
-        int32_t n_limit =
-            std::min({task.spec.n_max, runner_->kv().n_ctx_slot() - slot.n_past - 2, runner_->max_rollback()});
-        if (task.request.n_predict >= 0) {
-            n_limit = std::min(n_limit, task.request.n_predict - slot.n_decoded - 1);
-        }
-        if (n_limit <= 0) {
-            continue;
-        }
-        spec::DraftRequest request;
-        request.slot = slot.id;
-        request.tokens = slot.context;
-        request.n_max = n_limit;
-        request.n_block = task.spec.n_max;
-        request.n_min = task.spec.n_min;
-        request.p_min = task.spec.p_min;
-        request.sampling = draft_sampling(options_.spec, task, slot.n_decoded);
-        requests.push_back(request);
-        owners.push_back(&block);
-    }
-    if (requests.empty()) {
-        return ok();
-    }
-    std::vector<spec::Draft> drafts;
-    FORESAY_CHECK_OK(drafter_->propose(requests, drafts));
-    for (size_t i = 0; i < drafts.size(); ++i) {
-        auto& tokens = drafts[i].tokens;
-        const Task& task = *owners[i]->slot->task;
-        tokens.resize(std::min(tokens.size(), static_cast<size_t>(requests[i].n_max)));
-        if (task.spec.relaxed_top_n > 1) {
-            // Only the target ends a text: under the relaxed rule a draft stops before an end token.
-            const auto end = std::find_if(tokens.begin(), tokens.end(), [&](TokenId id) { return vocab_->is_eog(id); });
-            tokens.erase(end, tokens.end());
-        }
-        owners[i]->draft = std::move(tokens);
-    }
-    return ok();
-}
-
 void EngineImpl::step() {
     std::vector<Block> blocks;
+    ++n_rounds_;
     for (Slot& slot : slots_) {
         if (slot.state == Slot::State::kGenerating) {
             shift_if_full(slot);
@@ -148,8 +77,8 @@ void EngineImpl::step() {
     for (Block& block : blocks) {
         Slot& slot = *block.slot;
         block.rows.push_back({slot.context.back(), slot.n_past, slot.id, true});
-        for (size_t i = 0; i < block.draft.size(); ++i) {
-            block.rows.push_back({block.draft[i], slot.n_past + 1 + static_cast<int32_t>(i), slot.id, true});
+        for (size_t i = 0; i < block.draft.tokens.size(); ++i) {
+            block.rows.push_back({block.draft.tokens[i], slot.n_past + 1 + static_cast<int32_t>(i), slot.id, true});
         }
         n_rows += static_cast<int32_t>(block.rows.size());
     }
@@ -175,6 +104,10 @@ void EngineImpl::step() {
     }
     const sched::SchedulerStats& stats = runner_->scheduler_stats();
     const std::lock_guard lock(mutex_);
+    if (controller_ != nullptr) {
+        metrics_.adaptive_off_total = controller_->n_off();
+        metrics_.adaptive_probes_total = controller_->n_probes();
+    }
     metrics_.sched_hash_capacity = stats.hash_capacity;
     metrics_.sched_n_nodes = stats.n_nodes;
     metrics_.sched_n_leafs = stats.n_leafs;
@@ -209,7 +142,13 @@ Status EngineImpl::decode(std::vector<Block>& blocks) {
                 i_row = 0;
             }
         }
+        const auto started = Clock::now();
         FORESAY_TRY(const auto logits, runner_->forward(rows));
+        const bool verifies_only =
+            std::none_of(parts.begin(), parts.end(), [](const auto& part) { return part.first->is_prompt; });
+        if (controller_ != nullptr && verifies_only) {
+            controller_->observe_pass(static_cast<int32_t>(rows.size()), ms_since(started));
+        }
         observe(rows);
         {
             const std::lock_guard lock(mutex_);
@@ -327,7 +266,8 @@ void EngineImpl::verify(Block& block, std::span<const std::span<const float>> ro
         }
         if (request.marks) {
             event.mark = mark_of(draw, emitted.id);
-            event.mark.draft = events_.size() < block.draft.size() ? block.draft[events_.size()] : vocab::kNoToken;
+            event.mark.draft =
+                events_.size() < block.draft.tokens.size() ? block.draft.tokens[events_.size()] : vocab::kNoToken;
         }
         if (request.n_probs > 0 && !request.post_sampling_probs) {
             float chosen = 0.0F;
@@ -351,40 +291,12 @@ void EngineImpl::verify(Block& block, std::span<const std::span<const float>> ro
         events_.push_back(std::move(event));
     };
     const bool first = slot.n_decoded == 0;
-    spec::verify(*task.sampler, *vocab_, rows, block.draft, slot.n_decoded, {task.spec.relaxed_top_n}, on_emitted,
-                 verify_result_);
+    spec::verify(*task.sampler, *vocab_, rows, block.draft, slot.n_decoded, *task.acceptor, on_emitted, verify_result_);
     if (first) {
         slot.t_first_token = Clock::now();
     }
-    const auto n_drafted = static_cast<int32_t>(block.draft.size());
-    if (n_drafted > 0) {
-        slot.timings.draft_n += n_drafted;
-        slot.timings.draft_n_accepted += verify_result_.n_accepted;
-        slot.timings.draft_n_relaxed += verify_result_.n_relaxed;
-        ++slot.timings.verify_steps;
-        for (const spec::Emitted& emitted : verify_result_.tokens) {
-            if (emitted.drafted && emitted.decision.verdict == spec::Verdict::kRelaxed) {
-                slot.timings.relaxed_rank_sum += emitted.decision.rank;
-                slot.timings.relaxed_gap_sum += static_cast<double>(emitted.decision.gap);
-            }
-        }
-        drafter_->accepted(slot.id, n_drafted, verify_result_.n_accepted, true);
-        const std::lock_guard lock(mutex_);
-        metrics_.draft_n_total += static_cast<uint64_t>(n_drafted);
-        metrics_.draft_n_accepted_total += static_cast<uint64_t>(verify_result_.n_accepted);
-        metrics_.draft_n_relaxed_total += static_cast<uint64_t>(verify_result_.n_relaxed);
-        ++metrics_.verify_steps_total;
-        DraftCounts& counts =
-            metrics_.drafts[{std::string(drafter_->name()), task.spec.relaxed_top_n > 1 ? "relaxed" : "strict"}];
-        ++counts.drafts;
-        counts.tokens += static_cast<uint64_t>(n_drafted);
-        counts.accepted += static_cast<uint64_t>(verify_result_.n_accepted);
-        counts.relaxed += static_cast<uint64_t>(verify_result_.n_relaxed);
-        const auto n_accepted = static_cast<size_t>(verify_result_.n_accepted);
-        metrics_.accepted_per_position.resize(std::max(metrics_.accepted_per_position.size(), n_accepted));
-        for (size_t i = 0; i < n_accepted; ++i) {
-            ++metrics_.accepted_per_position[i];
-        }
+    if (!block.draft.tokens.empty()) {
+        count_verdicts(block);
     }
     for (size_t i = 0; i < verify_result_.tokens.size(); ++i) {
         // Emitting token i means that everything before it is text and in the cache; what comes after an end is
@@ -403,6 +315,48 @@ void EngineImpl::verify(Block& block, std::span<const std::span<const float>> ro
         return;
     }
     publish(slot);
+}
+
+void EngineImpl::count_verdicts(const Block& block) {
+    Timings& timings = block.slot->timings;
+    const auto n_drafted = static_cast<int32_t>(block.draft.tokens.size());
+    double rank_sum = 0.0;
+    double gap_sum = 0.0;
+    for (const spec::Emitted& emitted : verify_result_.tokens) {
+        if (emitted.drafted && emitted.decision.verdict == spec::Verdict::kRelaxed) {
+            rank_sum += emitted.decision.rank;
+            gap_sum += static_cast<double>(emitted.decision.gap);
+        }
+    }
+    timings.draft_n += n_drafted;
+    timings.draft_n_accepted += verify_result_.n_accepted;
+    timings.draft_n_relaxed += verify_result_.n_relaxed;
+    timings.draft_n_rejected += verify_result_.n_rejected;
+    timings.relaxed_rank_sum += rank_sum;
+    timings.relaxed_gap_sum += gap_sum;
+    ++timings.verify_steps;
+    drafter_->accepted(block.slot->id, n_drafted, verify_result_.n_accepted, true);
+    controller_->observe_verdict(block.slot->id, block.draft.drafter, n_drafted, verify_result_.n_accepted);
+    const std::lock_guard lock(mutex_);
+    metrics_.draft_n_total += static_cast<uint64_t>(n_drafted);
+    metrics_.draft_n_accepted_total += static_cast<uint64_t>(verify_result_.n_accepted);
+    metrics_.draft_n_relaxed_total += static_cast<uint64_t>(verify_result_.n_relaxed);
+    metrics_.draft_n_rejected_total += static_cast<uint64_t>(verify_result_.n_rejected);
+    metrics_.relaxed_rank_sum_total += rank_sum;
+    metrics_.relaxed_gap_sum_total += gap_sum;
+    ++metrics_.verify_steps_total;
+    DraftCounts& counts =
+        metrics_
+            .drafts[{std::string(drafter_->name()), std::string(spec::name_of(block.slot->task->acceptor->rule()))}];
+    ++counts.drafts;
+    counts.tokens += static_cast<uint64_t>(n_drafted);
+    counts.accepted += static_cast<uint64_t>(verify_result_.n_accepted);
+    counts.relaxed += static_cast<uint64_t>(verify_result_.n_relaxed);
+    const auto n_accepted = static_cast<size_t>(verify_result_.n_accepted);
+    metrics_.accepted_per_position.resize(std::max(metrics_.accepted_per_position.size(), n_accepted));
+    for (size_t i = 0; i < n_accepted; ++i) {
+        ++metrics_.accepted_per_position[i];
+    }
 }
 
 bool EngineImpl::emit(Slot& slot, const spec::Emitted& emitted, TokenEvent event) {

@@ -9,7 +9,7 @@
 namespace foresay::sampling {
 
 /// What a number is for; equal (seed, position) with another purpose gives unrelated numbers.
-enum class Purpose : uint32_t { kGumbel = 1, kXtc = 2 };
+enum class Purpose : uint32_t { kGumbel = 1, kXtc = 2, kAccept = 3, kResidual = 4 };
 
 /// The identity of one draw, handed to the steps of the chain.
 struct DrawKey {

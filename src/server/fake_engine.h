@@ -170,8 +170,8 @@ class FakeEngine final : public engine::Engine {
         task.script.result.timings.prompt_n = n_prompt;
         task.script.result.timings.prompt_ms = 5.0;
         task.script.result.seed = request.sampling.seed;
-        task.script.result.n_max = std::min(request.spec.n_max.value_or(options_.spec.n_max), options_.spec.n_max);
-        task.script.result.relaxed_top_n = request.spec.relaxed_top_n.value_or(0);
+        task.script.result.spec.n_max = std::min(request.spec.n_max.value_or(options_.spec.n_max), options_.spec.n_max);
+        task.script.result.spec.relaxed_top_n = request.spec.relaxed_top_n.value_or(0);
         task.script.result.slot = static_cast<int>(next_id_) % info_.n_parallel;
         task.n_prompt = n_prompt;
         task.embed = request.embed;

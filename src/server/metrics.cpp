@@ -84,6 +84,20 @@ void add_engine(const engine::Metrics& m, Page* page) {
                 m.n_decode_total > 0 ? n(m.n_busy_slots_total) / n(m.n_decode_total) : 0.0);
     page->counter("foresay:draft_relaxed_tokens_total", "Drafted tokens accepted by the relaxed rule only.",
                   n(m.draft_n_relaxed_total));
+    page->counter("foresay:draft_exact_tokens_total",
+                  "Drafted tokens accepted that the target would have chosen itself.",
+                  n(m.draft_n_accepted_total - m.draft_n_relaxed_total));
+    page->counter("foresay:draft_rejected_tokens_total", "Drafted tokens that were judged and rejected.",
+                  n(m.draft_n_rejected_total));
+    page->counter("foresay:draft_relaxed_rank_sum_total",
+                  "Summed ranks of the relaxed tokens; by count: the mean rank.", m.relaxed_rank_sum_total);
+    page->counter("foresay:draft_relaxed_gap_sum_total",
+                  "Summed log-probability gap in nats of the relaxed tokens to the target's best candidate.",
+                  m.relaxed_gap_sum_total);
+    page->counter("foresay:draft_adaptive_off_total", "Rounds of slots without a draft because it wouldn't pay.",
+                  n(m.adaptive_off_total));
+    page->counter("foresay:draft_adaptive_probes_total", "Rounds of slots that tried a draft all the same.",
+                  n(m.adaptive_probes_total));
     page->gauge("foresay:sched_hash_capacity", "Capacity of the target's scheduler table.", n(m.sched_hash_capacity));
     page->gauge("foresay:sched_nodes", "Nodes of the last graph.", n(m.sched_n_nodes));
     page->gauge("foresay:sched_leafs", "Leafs of the last graph.", n(m.sched_n_leafs));

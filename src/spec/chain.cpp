@@ -5,11 +5,11 @@
 
 namespace foresay::spec {
 
-void Chain::add(std::unique_ptr<Drafter> drafter, int32_t n_max) {
+void Chain::add(std::unique_ptr<Drafter> drafter, int32_t n_max, bool is_costly) {
     name_ += name_.empty() ? "" : ",";
     name_ += drafter->name();
     n_max = std::min(n_max, drafter->n_max_limit());
-    links_.push_back({std::move(drafter), n_max, {}});
+    links_.push_back({std::move(drafter), n_max, is_costly, {}});
 }
 
 int32_t Chain::n_max() const {
@@ -37,6 +37,16 @@ Status Chain::propose(std::span<const DraftRequest> requests, std::vector<Draft>
         for (const size_t i : open) {
             asked.push_back(requests[i]);
             asked.back().n_max = std::min(asked.back().n_max, link.n_max);
+            if (asked.back().sampling.wants_q && !link.drafter->gives_q()) {
+                asked.back().sampling.probabilistic = false;
+            }
+        }
+        if (link.is_costly && planner_) {
+            planner_(static_cast<int>(i_link), asked);
+            const bool any = std::any_of(asked.begin(), asked.end(), [](const DraftRequest& r) { return r.n_max > 0; });
+            if (!any) {
+                continue;  // nobody's draft pays: the plain path, without a trace of the drafter
+            }
         }
         const auto start = std::chrono::steady_clock::now();
         const Status status = link.drafter->propose(asked, given);
@@ -52,6 +62,7 @@ Status Chain::propose(std::span<const DraftRequest> requests, std::vector<Draft>
         for (size_t k = 0; k < open.size(); ++k) {
             auto& tokens = given[k].tokens;
             tokens.resize(std::min(tokens.size(), static_cast<size_t>(std::max(0, asked[k].n_max))));
+            given[k].q.resize(std::min(given[k].q.size(), tokens.size()));
             if (tokens.empty()) {
                 still_open.push_back(open[k]);
                 continue;

@@ -2,6 +2,7 @@
 // figures. Must not know acceptance rules or HTTP. Source: shared/spec/draft-models.md, sections 3.1, 3.2 and 17.2.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,8 +23,14 @@ struct DrafterStats {
 
 class Chain final : public Drafter {
   public:
-    /// Appends a drafter: call in the order of attempts. n_max: most tokens that it may draft at once.
-    void add(std::unique_ptr<Drafter> drafter, int32_t n_max);
+    /// Lowers n_max of the requests that a drafter is about to see, to what pays. Called only for costly drafters.
+    using Planner = std::function<void(int drafter, std::span<DraftRequest> requests)>;
+
+    /// Appends a drafter: call in the order of attempts. n_max: most tokens that it may draft at once. is_costly: it
+    /// runs a model.
+    void add(std::unique_ptr<Drafter> drafter, int32_t n_max, bool is_costly);
+
+    void set_planner(Planner planner) { planner_ = std::move(planner); }
 
     bool empty() const { return links_.empty(); }
 
@@ -61,10 +68,12 @@ class Chain final : public Drafter {
     struct Link {
         std::unique_ptr<Drafter> drafter;
         int32_t n_max = 0;
+        bool is_costly = false;
         DrafterStats stats;
     };
 
     std::vector<Link> links_;
+    Planner planner_;
     std::string name_;
     std::vector<int> owner_;  ///< by slot: the link that drafted last, -1 none
 };

@@ -61,8 +61,8 @@ struct Pair {
         auto b = std::make_unique<Scripted>("b", std::map<int, std::vector<TokenId>>{{0, {9}}, {1, {7, 8}}});
         first = a.get();
         second = b.get();
-        chain.add(std::move(a), 2);
-        chain.add(std::move(b), 5);
+        chain.add(std::move(a), 2, false);
+        chain.add(std::move(b), 5, true);
     }
 
     std::vector<Draft> propose(int32_t n_max) {
@@ -120,6 +120,28 @@ TEST(Chain, EveryoneHearsAndTheOwnerIsToldApart) {
     EXPECT_EQ(pair.first->heard, (Heard{{1, 2, 1, 0}, {1, 4, 8, 2}, {1, 0, 0, 3}}));
     EXPECT_EQ(pair.second->heard, (Heard{{1, 2, 1, 1}, {1, 4, 8, 2}, {1, 0, 0, 3}}));
     EXPECT_EQ(pair.chain.memory_bytes(), 200U);
+}
+
+TEST(Chain, ThePlannerRulesOnCostlyDraftersOnly) {
+    Pair pair;
+    pair.chain.set_planner([](int drafter, std::span<DraftRequest> requests) {
+        EXPECT_EQ(drafter, 1);
+        for (DraftRequest& request : requests) {
+            request.n_max = request.slot == 1 ? 1 : 0;
+        }
+    });
+    auto drafts = pair.propose(100);
+    EXPECT_EQ(drafts[0].tokens.size(), 2U);
+    EXPECT_EQ(drafts[1].tokens.size(), 1U);
+    pair.chain.set_planner([](int, std::span<DraftRequest> requests) {
+        for (DraftRequest& request : requests) {
+            request.n_max = 0;
+        }
+    });
+    const uint64_t calls = pair.chain.stats(1).calls;
+    drafts = pair.propose(100);
+    EXPECT_TRUE(drafts[1].tokens.empty());
+    EXPECT_EQ(pair.chain.stats(1).calls, calls) << "not even asked";
 }
 
 TEST(Chain, CountsPerDrafter) {

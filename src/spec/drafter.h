@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "model/runner.h"
 #include "sampling/sampler.h"
+#include "spec/acceptance.h"
 #include "vocab/vocab.h"
 
 namespace foresay::spec {
@@ -29,6 +30,7 @@ struct DraftSampling {
     int32_t top_k = 40;
     float top_p = 1.0F;
     float min_p = 0.0F;
+    bool wants_q = false;  ///< rejection sampling: draw independently of the target and say from what
 };
 
 struct DraftRequest {
@@ -44,7 +46,8 @@ struct DraftRequest {
 
 struct Draft {
     std::vector<TokenId> tokens;
-    int drafter = -1;  ///< set by a chain: which of its drafters gave it
+    std::vector<std::vector<DraftProb>> q;  ///< what each token was drawn from, if asked for; empty: no choice was made
+    int drafter = -1;                       ///< set by a chain: which of its drafters gave it
 };
 
 /// Offers its rows to a test: slot, number of the draft, logits that chose it (over the drafter's own vocabulary).
@@ -78,6 +81,9 @@ class Drafter {
 
     /// A request's prompt is in the target's cache and its first token is about to be drawn. Once per request.
     virtual void begin(int slot, std::span<const TokenId> prompt) { (void)slot, (void)prompt; }
+
+    /// True when it fills Draft::q on request. Others are asked to draft greedily where q is wanted: then q is one.
+    virtual bool gives_q() const { return false; }
 
     /// Tells what became of the last draft of a slot (statistics, hit counters). own: this drafter gave it; else
     /// another one of the chain did.

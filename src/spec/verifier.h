@@ -9,7 +9,8 @@
 #include <vector>
 
 #include "sampling/sampler.h"
-#include "spec/acceptance.h"
+#include "spec/acceptor.h"
+#include "spec/drafter.h"
 #include "vocab/vocab.h"
 
 namespace foresay::spec {
@@ -21,26 +22,23 @@ struct Emitted {
     Decision decision;     ///< of a drafted token
 };
 
-struct VerifyOptions {
-    int32_t relaxed_top_n = 0;  ///< 0 and 1: the strict rule
-};
-
 struct VerifyResult {
     std::vector<Emitted> tokens;  ///< 1 .. draft + 1 of them; fewer when the sampler failed
     int32_t n_accepted = 0;       ///< drafted tokens that stand
-    int32_t n_relaxed = 0;        ///< of these by the relaxed rule
+    int32_t n_relaxed = 0;        ///< of these by a relaxed rule
+    int32_t n_rejected = 0;       ///< drafted tokens that were judged and fell: 0 or 1
 };
 
 /// Called for each emitted token while its draw is still valid.
 using OnEmitted =
     std::function<void(std::span<const float> logits, const sampling::Draw& draw, const Emitted& emitted)>;
 
-/// rows[i]: the target's logits [n_vocab] after the last text token and draft[0..i); rows.size() = draft.size() + 1.
+/// rows[i]: the target's logits [n_vocab] after the last text token and draft[0..i); rows.size() = draft + 1.
 /// position: response index of the first token drawn. An empty draft is plain decoding: the same path, so both give the
 /// same draw. After an end-of-generation token nothing more is drawn, nor when sampler.status() is an error: the tokens
 /// before it stand, and the caller ends the text with that error.
 void verify(sampling::Sampler& sampler, const vocab::Vocab& vocab, std::span<const std::span<const float>> rows,
-            std::span<const vocab::TokenId> draft, int64_t position, const VerifyOptions& options,
-            const OnEmitted& on_emitted, VerifyResult& result);
+            const Draft& draft, int64_t position, Acceptor& acceptor, const OnEmitted& on_emitted,
+            VerifyResult& result);
 
 }  // namespace foresay::spec

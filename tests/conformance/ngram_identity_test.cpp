@@ -136,14 +136,14 @@ TEST_F(NgramIdentity, TheirLengthsAreTheirOwnAndARequestMayLowerThem) {
     const auto engine = make_engine(o);
     EXPECT_EQ(engine->info().spec_n_max, 6);
     const auto most = generate(*engine, request(1, 0.0F));
-    EXPECT_EQ(most->result().n_max, 6);
+    EXPECT_EQ(most->result().spec.n_max, 6);
     EXPECT_GT(most->result().timings.draft_n, most->result().timings.verify_steps) << "longer than one token";
     auto r = request(1, 0.0F);
     r.spec.n_max = 1;
     const auto one = generate(*engine, r);
     EXPECT_EQ(one->result().timings.draft_n, one->result().timings.verify_steps);
     r.spec.n_max = 1000;
-    EXPECT_EQ(generate(*engine, r)->result().n_max, 6);
+    EXPECT_EQ(generate(*engine, r)->result().spec.n_max, 6);
     r.spec.n_max = 0;
     EXPECT_EQ(generate(*engine, r)->result().timings.draft_n, 0);
 }

@@ -125,7 +125,9 @@ Json format_timings(const engine::Timings& t) {
     if (t.draft_n > 0) {
         j["draft_n"] = t.draft_n;
         j["draft_n_accepted"] = t.draft_n_accepted;
+        j["draft_n_exact"] = t.draft_n_accepted - t.draft_n_relaxed;
         j["draft_n_relaxed"] = t.draft_n_relaxed;
+        j["draft_n_rejected"] = t.draft_n_rejected;
         j["draft_relaxed_mean_rank"] = per(t.relaxed_rank_sum, t.draft_n_relaxed);
         j["draft_relaxed_gap_sum"] = t.relaxed_gap_sum;
         j["draft_n_steps"] = t.verify_steps;

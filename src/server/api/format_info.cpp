@@ -33,7 +33,8 @@ Json format_speculation(const App& app) {
     j["n_min"] = spec.n_min;
     j["p_min"] = spec.p_min;
     j["relaxed_top_n"] = spec.relaxed_top_n;
-    j["rule"] = spec.relaxed_top_n > 0 ? "relaxed" : "strict";
+    j["rule"] = spec::name_of(spec::effective_rule(spec));
+    j["adaptive"] = spec.adaptive;
     j["info"] = app.engine->info().spec_line;
     return j;
 }

@@ -57,23 +57,43 @@ void add_sampling(const sampling::Params& p, Json* out) {
     j["dry_penalty_last_n"] = p.dry_penalty_last_n;
 }
 
+/// What a request comes to before it runs: the engine has checked it or will.
+engine::SpecInForce in_force(const engine::SpecRequest& request, const engine::SpecOptions& server) {
+    engine::SpecInForce spec;
+    static_cast<spec::AcceptanceOptions&>(spec) = server;
+    spec.n_max = std::min(request.n_max.value_or(server.n_max), server.n_max);
+    spec.n_min = request.n_min.value_or(server.n_min);
+    spec.p_min = request.p_min.value_or(server.p_min);
+    spec.adaptive = request.adaptive.value_or(server.adaptive);
+    spec.rule = request.rule.value_or(server.rule);
+    spec.relaxed_top_n = request.relaxed_top_n.value_or(server.relaxed_top_n);
+    spec.relaxed_delta = request.relaxed_delta.value_or(server.relaxed_delta);
+    spec.relaxed_max_tokens = request.relaxed_max_tokens.value_or(server.relaxed_max_tokens);
+    spec.relaxed_max_gap = request.relaxed_max_gap.value_or(server.relaxed_max_gap);
+    spec.relaxed_scope = request.relaxed_scope.value_or(server.relaxed_scope);
+    spec.typical_epsilon = request.typical_epsilon.value_or(server.typical_epsilon);
+    spec.typical_delta = request.typical_delta.value_or(server.typical_delta);
+    return spec;
+}
+
 /// The server's cap on n_max holds for every request (server-api.md 4.3).
 void add_speculation(const engine::Request& request, const engine::Final* result, const FormatContext& context,
                      Json* out) {
     Json& j = *out;
     j["speculative.types"] = context.spec_types.empty() ? "none" : context.spec_types;
-    if (result != nullptr) {
-        j["speculative.n_max"] = result->n_max;
-        j["speculative.n_min"] = result->n_min;
-        j["speculative.p_min"] = result->p_min;
-        j["speculative.relaxed_top_n"] = result->relaxed_top_n;
-        return;
-    }
-    const engine::SpecOptions& server = context.spec;
-    j["speculative.n_max"] = std::min(request.spec.n_max.value_or(server.n_max), server.n_max);
-    j["speculative.n_min"] = request.spec.n_min.value_or(server.n_min);
-    j["speculative.p_min"] = request.spec.p_min.value_or(server.p_min);
-    j["speculative.relaxed_top_n"] = request.spec.relaxed_top_n.value_or(server.relaxed_top_n);
+    const engine::SpecInForce spec = result != nullptr ? result->spec : in_force(request.spec, context.spec);
+    j["speculative.n_max"] = spec.n_max;
+    j["speculative.n_min"] = spec.n_min;
+    j["speculative.p_min"] = spec.p_min;
+    j["speculative.adaptive"] = spec.adaptive;
+    j["speculative.rule"] = spec::name_of(spec::effective_rule(spec));
+    j["speculative.relaxed_top_n"] = spec.relaxed_top_n;
+    j["speculative.relaxed_delta"] = spec.relaxed_delta;
+    j["speculative.relaxed_max_tokens"] = spec.relaxed_max_tokens;
+    j["speculative.relaxed_max_gap"] = spec.relaxed_max_gap;
+    j["speculative.relaxed_scope"] = spec::name_of(spec.relaxed_scope);
+    j["speculative.typical_epsilon"] = spec.typical_epsilon;
+    j["speculative.typical_delta"] = spec.typical_delta;
 }
 
 }  // namespace

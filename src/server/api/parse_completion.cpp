@@ -227,7 +227,7 @@ void check_spec_type(Fields& fields, const std::string& spelt, std::string_view 
     }
 }
 
-/// The five fields that act and the four that are only checked, in one spelling: dotted keys of the body, or the nested
+/// The fields that act and the four that are only checked, in one spelling: dotted keys of the body, or the nested
 /// object's.
 void parse_spec_fields(Fields& f, const std::string& dot, engine::SpecRequest* spec) {
     const auto integer = [&f](const std::string& name, int64_t low, std::optional<int32_t>* out) {
@@ -240,11 +240,39 @@ void parse_spec_fields(Fields& f, const std::string& dot, engine::SpecRequest* s
     integer(dot + "n_max", 0, &spec->n_max);
     integer(dot + "n_min", 0, &spec->n_min);
     integer(dot + "relaxed_top_n", 0, &spec->relaxed_top_n);
-    if (f.has(dot + "p_min")) {
-        float value = 0.0F;
-        f.number({dot + "p_min"}, 0.0, 1.0, &value);
-        spec->p_min = value;
+    integer(dot + "relaxed_max_tokens", -1, &spec->relaxed_max_tokens);
+    const auto number = [&f](const std::string& name, double low, double high, std::optional<float>* out) {
+        if (f.has(name)) {
+            float value = 0.0F;
+            f.number({name}, low, high, &value);
+            *out = value;
+        }
+    };
+    number(dot + "p_min", 0.0, 1.0, &spec->p_min);
+    number(dot + "relaxed_delta", -1.0, kMaxFloat, &spec->relaxed_delta);
+    number(dot + "relaxed_max_gap", -1.0, kMaxFloat, &spec->relaxed_max_gap);
+    number(dot + "typical_epsilon", 0.0, 1.0, &spec->typical_epsilon);
+    number(dot + "typical_delta", 0.0, 1.0, &spec->typical_delta);
+    if (f.has(dot + "adaptive")) {
+        bool value = false;
+        f.boolean({dot + "adaptive"}, &value);
+        spec->adaptive = value;
     }
+    const auto choice = [&f](const std::string& name, auto parse, const char* known, auto* out) {
+        std::string text;
+        f.text({name}, &text);
+        if (f.failed() || text.empty()) {
+            return;
+        }
+        *out = parse(text);
+        if (!out->has_value()) {
+            std::string spelt;
+            f.find({name}, &spelt);
+            f.fail(spelt, fmt::format("unknown value '{}'; known: {}", text.substr(0, 64), known));
+        }
+    };
+    choice(dot + "rule", spec::rule_of, "auto, strict, relaxed, typical, lossless", &spec->rule);
+    choice(dot + "relaxed_scope", spec::scope_of, "all, thinking", &spec->relaxed_scope);
     std::optional<int32_t> unused;
     integer(dot + "ngram_size_n", 1, &unused);
     integer(dot + "ngram_size_m", 1, &unused);

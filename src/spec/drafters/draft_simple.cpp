@@ -121,7 +121,9 @@ Status DraftSimple::catch_up(std::span<const DraftRequest> requests, const std::
 }
 
 Result<TokenId> DraftSimple::choose(const DraftRequest& request, std::span<const float> logits, int32_t i_draft,
-                                    bool* stop) {
+                                    bool* stop, std::vector<DraftProb>* q) {
+    // Padding above the target's vocabulary is no token: it must not be drawn, or q would not be what was drawn from.
+    logits = logits.first(std::min(logits.size(), static_cast<size_t>(target_vocab_->n_tokens())));
     const TenBest best = ten_best(logits);
     if (best.n == 0) {
         *stop = true;
@@ -142,10 +144,13 @@ Result<TokenId> DraftSimple::choose(const DraftRequest& request, std::span<const
             slot.params = params;
         }
         // The target's own noise for this position: both then mostly draw the same token (sampling.md 11.1).
-        id = slot.sampler->draw(logits, request.sampling.position + i_draft).id;
-    }
-    if (id >= target_vocab_->n_tokens()) {
-        *stop = true;
+        const sampling::Draw draw = slot.sampler->draw(logits, request.sampling.position + i_draft);
+        id = draw.id;
+        if (request.sampling.wants_q) {
+            for (const sampling::Candidate& c : draw.candidates) {
+                q->push_back({c.id, c.p});
+            }
+        }
     }
     return id;
 }
@@ -183,11 +188,15 @@ Status DraftSimple::propose_all(std::span<const DraftRequest> requests, std::vec
         for (size_t k = 0; k < active.size(); ++k) {
             const DraftRequest& request = requests[active[k]];
             bool stop = false;
-            FORESAY_TRY(const TokenId id, choose(request, logits[k], i_draft, &stop));
+            std::vector<DraftProb> q;
+            FORESAY_TRY(const TokenId id, choose(request, logits[k], i_draft, &stop, &q));
             if (stop) {
                 continue;
             }
             drafts[active[k]].tokens.push_back(id);
+            if (!q.empty()) {
+                drafts[active[k]].q.push_back(std::move(q));
+            }
             if (i_draft + 1 < request.n_max && !target_vocab_->is_eog(id)) {
                 auto& held = slots_[static_cast<size_t>(request.slot)].tokens;
                 rows.push_back({id, static_cast<int32_t>(held.size()), request.slot, true});
@@ -202,7 +211,7 @@ Status DraftSimple::propose_all(std::span<const DraftRequest> requests, std::vec
     }
     for (size_t i = 0; i < requests.size(); ++i) {
         if (static_cast<int32_t>(drafts[i].tokens.size()) < requests[i].n_min) {
-            drafts[i].tokens.clear();
+            drafts[i] = Draft{};
         }
     }
     return ok();

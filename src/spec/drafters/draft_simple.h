@@ -23,6 +23,8 @@ class DraftSimple : public Drafter {
 
     std::string_view name() const override { return "draft-simple"; }
 
+    bool gives_q() const override { return true; }
+
     Status propose(std::span<const DraftRequest> requests, std::vector<Draft>& drafts) override;
     void shifted(int slot, int32_t keep, int32_t discard) override;
     void reset(int slot) override;
@@ -43,7 +45,9 @@ class DraftSimple : public Drafter {
     /// Brings every active slot's cache up to its context; logits[k]: after the last token of active[k].
     Status catch_up(std::span<const DraftRequest> requests, const std::vector<size_t>& active,
                     std::vector<std::span<const float>>& logits);
-    Result<TokenId> choose(const DraftRequest& request, std::span<const float> logits, int32_t i_draft, bool* stop);
+    /// q: filled where the request wants it and the token was drawn.
+    Result<TokenId> choose(const DraftRequest& request, std::span<const float> logits, int32_t i_draft, bool* stop,
+                           std::vector<DraftProb>* q);
 
     std::unique_ptr<model::Runner> runner_;
     std::shared_ptr<const vocab::Vocab> target_vocab_;

@@ -83,7 +83,7 @@ TEST(NgramSimple, ServesAllRequestsAndForgetsTheLastRound) {
     for (DraftRequest& request : requests) {
         request.n_max = 8;
     }
-    std::vector<Draft> drafts(1, Draft{{42}});
+    std::vector<Draft> drafts(1, Draft{{42}, {}, -1});
     ASSERT_TRUE(drafter->propose(requests, drafts).has_value());
     ASSERT_EQ(drafts.size(), 3U);
     EXPECT_TRUE(drafts[0].tokens.empty()) << "an old draft must not stay";

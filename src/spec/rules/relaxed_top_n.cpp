@@ -1,17 +1,12 @@
-// Relaxed acceptance by rank: the one rule that trades exactness for speed. Ranks are taken on the probabilities after
-// truncation and before temperature, so that n means the same at every temperature (sampling.md 13).
-#include <algorithm>
-#include <cmath>
-
+// Relaxed acceptance by rank, with an optional margin. Ranks and gaps are taken on the probabilities after truncation
+// and before temperature, so that n and delta mean the same at every temperature (sampling.md 13).
 #include "base/assert.h"
-#include "spec/acceptance.h"
+#include "spec/rules/near_miss.h"
 
 namespace foresay::spec {
 
-using sampling::Candidate;
-
-Decision decide_relaxed_top_n(const sampling::Draw& draw, vocab::TokenId drafted, int32_t n,
-                              const vocab::Vocab& vocab) {
+Decision decide_relaxed_top_n(const sampling::Draw& draw, vocab::TokenId drafted, int32_t n, const vocab::Vocab& vocab,
+                              float delta) {
     FORESAY_ASSERT(n >= 2);
     Decision decision;
     if (drafted == draw.id) {
@@ -19,26 +14,11 @@ Decision decide_relaxed_top_n(const sampling::Draw& draw, vocab::TokenId drafted
         decision.verdict = Verdict::kExact;
         return decision;
     }
-    const auto it = std::find_if(draw.candidates.begin(), draw.candidates.end(),
-                                 [drafted](const Candidate& c) { return c.id == drafted; });
-    if (it == draw.candidates.end()) {
-        return decision;  // truncation or a ban has ruled it out: no rank can bring it back
+    if (find_near_miss(draw, drafted, &decision) == nullptr) {
+        return decision;
     }
-    // Strictly greater, so that ties share the better rank: rank must not depend on the order of the set.
-    int32_t rank = 0;
-    for (const Candidate& c : draw.candidates) {
-        rank += c.p_rank > it->p_rank ? 1 : 0;
-        decision.p_max = std::max(decision.p_max, c.p_rank);
-    }
-    decision.rank = rank;
-    decision.p_drafted = it->p_rank;
-    if (!(it->p_rank > 0.0F)) {
-        return decision;  // what the target holds for impossible isn't a near miss, however small the set
-    }
-    decision.gap = std::log(decision.p_max) - std::log(decision.p_drafted);
-    // End and control tokens change the length and the structure of a text: only the target may choose them.
-    const bool is_protected = vocab.is_eog(drafted) || vocab.is_control(drafted);
-    decision.verdict = rank < n && !is_protected ? Verdict::kRelaxed : Verdict::kReject;
+    const bool is_near = decision.rank < n && (delta < 0.0F || decision.gap <= delta);
+    decision.verdict = is_near && !is_protected(drafted, vocab) ? Verdict::kRelaxed : Verdict::kReject;
     return decision;
 }
 

@@ -1,0 +1,143 @@
+// The drafts of one round: what each slot may ask for, how long a draft pays, how much of it is verified.
+#include <algorithm>
+
+#include "engine/block.h"
+#include "engine/engine_impl.h"
+
+namespace foresay::engine {
+namespace {
+
+bool uses(const sampling::Params& params, std::string_view sampler) {
+    return std::find(params.samplers.begin(), params.samplers.end(), sampler) != params.samplers.end();
+}
+
+/// The target's truncation for the drafter that samples with shared noise: the nearer both sets, the more often both
+/// draw alike.
+spec::DraftSampling draft_sampling(const SpecOptions& spec, const Task& task, int64_t position) {
+    const sampling::Params& params = task.request.sampling;
+    spec::DraftSampling sampling;
+    sampling.probabilistic = spec.probabilistic && params.temperature > 0.0F && uses(params, "temperature");
+    sampling.seed = task.sampler->seed();
+    sampling.position = position;
+    sampling.temperature = params.temperature;
+    sampling.top_k = uses(params, "top_k") ? params.top_k : 0;
+    sampling.top_p = uses(params, "top_p") ? params.top_p : 1.0F;
+    sampling.min_p = uses(params, "min_p") ? params.min_p : 0.0F;
+    if (spec::effective_rule(task.spec) == spec::Rule::kLossless) {
+        // Rejection sampling is exact only if drafts are drawn independently of the target (sampling.md 6).
+        constexpr uint32_t kOtherNoise = 0x85ebca6bU;
+        sampling.wants_q = true;
+        sampling.seed ^= kOtherNoise;
+    }
+    return sampling;
+}
+
+}  // namespace
+
+Status EngineImpl::draft(std::vector<Block>& blocks) {
+    if (drafter_ == nullptr) {
+        return ok();
+    }
+    std::vector<spec::DraftRequest> requests;
+    std::vector<Block*> owners;
+    for (Block& block : blocks) {
+        Slot& slot = *block.slot;
+        const Task& task = *slot.task;
+        int32_t n_limit =
+            std::min({task.spec.n_max, runner_->kv().n_ctx_slot() - slot.n_past - 2, runner_->max_rollback()});
+        if (task.request.n_predict >= 0) {
+            n_limit = std::min(n_limit, task.request.n_predict - slot.n_decoded - 1);
+        }
+        if (n_limit <= 0) {
+            continue;
+        }
+        spec::DraftRequest request;
+        request.slot = slot.id;
+        request.tokens = slot.context;
+        request.n_max = n_limit;
+        request.n_block = task.spec.n_max;
+        // Under rejection sampling no draft may be dropped for what is in it: that would favour other tokens.
+        const bool is_lossless = spec::effective_rule(task.spec) == spec::Rule::kLossless;
+        request.n_min = is_lossless ? 0 : task.spec.n_min;
+        request.p_min = task.spec.p_min;
+        request.sampling = draft_sampling(options_.spec, task, slot.n_decoded);
+        requests.push_back(request);
+        owners.push_back(&block);
+    }
+    if (requests.empty()) {
+        return ok();
+    }
+    std::vector<double> ms_before(drafter_->size());
+    for (size_t i = 0; i < ms_before.size(); ++i) {
+        ms_before[i] = drafter_->stats(i).draft_ms;
+    }
+    std::vector<spec::Draft> drafts;
+    catches_up_ = false;
+    FORESAY_CHECK_OK(drafter_->propose(requests, drafts));
+    int32_t n_steps = 1;
+    for (size_t i = 0; i < drafts.size(); ++i) {
+        auto& draft = drafts[i];
+        const spec::Rule rule = spec::effective_rule(owners[i]->slot->task->spec);
+        n_steps = std::max(n_steps, static_cast<int32_t>(draft.tokens.size()));
+        if (rule == spec::Rule::kRelaxed || rule == spec::Rule::kTypical) {
+            // Only the target ends a text: under a relaxed rule a draft stops before an end token.
+            auto& tokens = draft.tokens;
+            const auto end = std::find_if(tokens.begin(), tokens.end(), [&](TokenId id) { return vocab_->is_eog(id); });
+            tokens.erase(end, tokens.end());
+        }
+        owners[i]->draft = std::move(draft);
+    }
+    for (size_t i = 0; i < ms_before.size(); ++i) {
+        const double ms = drafter_->stats(i).draft_ms - ms_before[i];
+        controller_->observe_draft(static_cast<int>(i), n_steps, ms, catches_up_);
+    }
+    trim(owners, static_cast<int32_t>(blocks.size() - owners.size()));
+    return ok();
+}
+
+void EngineImpl::plan(int drafter, std::span<spec::DraftRequest> requests) {
+    std::vector<spec::PlanSlot> slots;
+    for (const spec::DraftRequest& request : requests) {
+        const SpecInForce& spec = slots_[static_cast<size_t>(request.slot)].task->spec;
+        slots.push_back({request.slot, request.n_max, request.n_min, spec.adaptive, 0});
+    }
+    const auto n_generating = static_cast<int32_t>(std::count_if(
+        slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.state == Slot::State::kGenerating; }));
+    controller_->plan(slots, drafter, std::max(0, n_generating - static_cast<int32_t>(slots.size())));
+    for (size_t i = 0; i < slots.size(); ++i) {
+        requests[i].n_max = slots[i].n_planned;
+        if (slots[i].n_planned > 0) {
+            Slot& slot = slots_[static_cast<size_t>(slots[i].slot)];
+            catches_up_ = catches_up_ || slot.last_modelled != n_rounds_ - 1;
+            slot.last_modelled = n_rounds_;
+        }
+    }
+}
+
+void EngineImpl::trim(std::span<Block* const> blocks, int32_t n_other_rows) {
+    std::vector<spec::TrimSlot> slots;
+    std::vector<Block*> owners;
+    for (Block* block : blocks) {
+        const auto n_drafted = static_cast<int32_t>(block->draft.tokens.size());
+        if (n_drafted == 0) {
+            ++n_other_rows;
+            continue;
+        }
+        const SpecInForce& spec = block->slot->task->spec;
+        // A sampled draft must not be cut for what is in it under rejection sampling (q is filled then).
+        slots.push_back(
+            {block->slot->id, block->draft.drafter, n_drafted, spec.n_min, spec.adaptive && block->draft.q.empty(), 0});
+        owners.push_back(block);
+    }
+    if (slots.empty()) {
+        return;
+    }
+    controller_->trim(slots, n_other_rows);
+    for (size_t i = 0; i < slots.size(); ++i) {
+        spec::Draft& draft = owners[i]->draft;
+        draft.tokens.resize(static_cast<size_t>(slots[i].n_kept));
+        draft.q.resize(std::min(draft.q.size(), draft.tokens.size()));
+    }
+}
+
+}  // namespace foresay::engine

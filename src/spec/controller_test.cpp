@@ -1,0 +1,313 @@
+// The controller against simulated targets and drafters: never far below plain decoding, near the best fixed length,
+// and its parts one by one. Deterministic: costs and accepts come from formulas and seeded generators.
+#include "spec/controller.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <random>
+#include <string>
+
+namespace foresay::spec {
+namespace {
+
+/// What verifying and drafting cost, in plain passes, and how often a token stands.
+struct World {
+    double slope = 0.05;  ///< of a row more
+    double knee = 0.0;    ///< more above 8 rows, where kernels change
+    double draft = 0.1;   ///< per drafted token; 0: drafts cost nothing and come before the decision (n-grams)
+    double accept = 0.7;
+    double noise = 0.0;  ///< of every time, relative
+    int32_t n_max = 16;
+    bool measured = true;  ///< the cost curve was measured at start
+
+    double pass(int32_t rows) const { return 1.0 + slope * (rows - 1) + (rows > 8 ? knee * (rows - 8) : 0.0); }
+};
+
+constexpr int kAdaptive = -1;
+constexpr int32_t kLength = 256;
+
+/// Tokens per plain pass, over `n_responses` of kLength tokens.
+double throughput(const World& world, int32_t n_fixed, int n_responses = 6, uint64_t* n_off = nullptr) {
+    std::mt19937 random(1);
+    std::uniform_real_distribution<double> uniform(0.0, 1.0);
+    const auto noisy = [&](double ms) { return ms * (1.0 + world.noise * (2.0 * uniform(random) - 1.0)); };
+    Controller controller(1, 1);
+    for (int round = 0; world.measured && round < 3; ++round) {
+        for (int32_t n = 1; n <= world.n_max + 1; n *= 2) {
+            controller.observe_pass(n, noisy(world.pass(n)));
+        }
+    }
+    double time = 0.0;
+    int64_t tokens = 0;
+    for (int response = 0; response < n_responses; ++response) {
+        controller.begin(0);
+        for (int32_t at = 0; at < kLength;) {
+            const int32_t room = std::min(world.n_max, kLength - at - 1);
+            int32_t n = std::min(n_fixed, room);
+            if (n_fixed == kAdaptive && world.draft > 0.0) {
+                PlanSlot slot{0, room, 0, true, 0};
+                controller.plan({&slot, 1}, 0, 0);
+                n = slot.n_planned;
+            } else if (n_fixed == kAdaptive) {
+                n = 0;
+                if (room > 0) {
+                    TrimSlot slot{0, 0, room, 0, true, 0};
+                    controller.trim({&slot, 1}, 0);
+                    n = slot.n_kept;
+                }
+            }
+            if (n > 0 && world.draft > 0.0) {
+                const double ms = noisy(n * world.draft);
+                time += ms;
+                controller.observe_draft(0, n, ms, false);
+            }
+            int32_t accepted = 0;
+            for (double p = world.accept; accepted < n && uniform(random) < p; p *= 0.99) {
+                ++accepted;
+            }
+            const double ms = noisy(world.pass(1 + n));
+            time += ms;
+            controller.observe_pass(1 + n, ms);
+            if (n > 0) {
+                controller.observe_verdict(0, 0, n, accepted);
+            }
+            at += accepted + 1;
+            tokens += accepted + 1;
+        }
+    }
+    if (n_off != nullptr) {
+        *n_off = controller.n_off();
+    }
+    return static_cast<double>(tokens) / time;
+}
+
+std::string describe(const World& w) {
+    return "slope " + std::to_string(w.slope) + " knee " + std::to_string(w.knee) + " draft " +
+           std::to_string(w.draft) + " accept " + std::to_string(w.accept) + " noise " + std::to_string(w.noise) +
+           " n_max " + std::to_string(w.n_max);
+}
+
+template <typename F>
+void for_all_worlds(F f) {
+    for (const double slope : {0.02, 0.08, 0.3}) {
+        for (const double knee : {0.0, 0.2}) {
+            for (const double draft : {0.0, 0.02, 0.3}) {
+                for (const double accept : {0.02, 0.2, 0.4, 0.6, 0.8, 0.95}) {
+                    for (const double noise : {0.0, 0.1}) {
+                        for (const int32_t n_max : {3, 16}) {
+                            f(World{slope, knee, draft, accept, noise, n_max, true});
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+TEST(Controller, IsNeverSlowerThanPlainAndNearTheBestFixedLength) {
+    double worst_plain = 1e9;
+    double worst_best = 1e9;
+    for_all_worlds([&](const World& world) {
+        const double plain = throughput(world, 0);
+        double best = plain;
+        for (int32_t n = 1; n <= world.n_max; ++n) {
+            best = std::max(best, throughput(world, n));
+        }
+        const double adaptive = throughput(world, kAdaptive);
+        EXPECT_GE(adaptive, 0.98 * plain) << describe(world);
+        EXPECT_GE(adaptive, 0.95 * best) << describe(world);
+        worst_plain = std::min(worst_plain, adaptive / plain);
+        worst_best = std::min(worst_best, adaptive / best);
+    });
+    std::printf("over all worlds: at least %.3f x plain, %.3f x the best fixed length\n", worst_plain, worst_best);
+}
+
+TEST(Controller, IsNeverSlowerThanPlainWithoutAMeasuredCurve) {
+    for_all_worlds([](World world) {
+        world.measured = false;
+        EXPECT_GE(throughput(world, kAdaptive), 0.98 * throughput(world, 0)) << describe(world);
+    });
+}
+
+TEST(Controller, ABadDrafterIsLeftOutNearlyAlways) {
+    const World world{0.05, 0.0, 0.3, 0.02, 0.0, 16, true};
+    uint64_t n_off = 0;
+    throughput(world, kAdaptive, 4, &n_off);
+    EXPECT_GT(n_off, 4 * kLength * 9 / 10);
+}
+
+TEST(Controller, ComesBackWhenTheTextChanges) {
+    Controller controller(1, 1);
+    controller.observe_pass(1, 10.0);
+    std::mt19937 random(3);
+    const auto rounds = [&](int n_rounds, double p) {
+        int drafting = 0;
+        for (int i = 0; i < n_rounds; ++i) {
+            PlanSlot slot{0, 8, 0, true, 0};
+            controller.plan({&slot, 1}, 0, 0);
+            const int32_t n = slot.n_planned;
+            controller.observe_draft(0, n, n * 1.0, false);
+            controller.observe_pass(1 + n, 10.0 + 0.5 * n);
+            int32_t accepted = 0;
+            while (accepted < n && static_cast<double>(random() % 1000) < p * 1000) {
+                ++accepted;
+            }
+            if (n > 0) {
+                controller.observe_verdict(0, 0, n, accepted);
+            }
+            drafting += i >= n_rounds / 2 && n > 0 ? 1 : 0;
+        }
+        return drafting;
+    };
+    EXPECT_LT(rounds(200, 0.03), 10);
+    EXPECT_GT(rounds(200, 0.9), 90) << "tries must find out";
+    EXPECT_LT(rounds(300, 0.03), 30);
+}
+
+TEST(Controller, SlotsShareOneBudget) {
+    // Rows above 6 are dear: two slots that draft well must not both take all they could.
+    Controller controller(2, 1);
+    for (int round = 0; round < 4; ++round) {
+        for (int32_t rows = 1; rows <= 16; ++rows) {
+            controller.observe_pass(rows, rows <= 6 ? 10.0 : 10.0 + 8.0 * (rows - 6));
+        }
+    }
+    for (int i = 0; i < 50; ++i) {
+        controller.observe_verdict(0, 0, 6, 6);
+        controller.observe_verdict(1, 0, 6, 1);
+    }
+    std::array<TrimSlot, 2> both{TrimSlot{0, 0, 6, 0, true, 0}, TrimSlot{1, 0, 6, 0, true, 0}};
+    controller.trim(both, 0);
+    EXPECT_LE(both[0].n_kept + both[1].n_kept + 2, 7);
+    EXPECT_GT(both[0].n_kept, both[1].n_kept) << "the rows go where they stand";
+    std::array<TrimSlot, 1> alone{TrimSlot{0, 0, 6, 0, true, 0}};
+    controller.trim(alone, 0);
+    EXPECT_GT(alone[0].n_kept, both[0].n_kept - 1);
+    controller.trim(alone, 8);
+    EXPECT_LE(alone[0].n_kept, 1) << "eight other rows have used up the cheap ones";
+}
+
+TEST(Controller, AFixedSlotKeepsItsLengthAndIsCounted) {
+    Controller controller(2, 1);
+    controller.observe_pass(1, 10.0);
+    controller.observe_pass(2, 10.0);
+    std::array<PlanSlot, 2> slots{PlanSlot{0, 7, 0, false, 0}, PlanSlot{1, 0, 0, true, 0}};
+    for (int i = 0; i < 20; ++i) {
+        controller.observe_verdict(0, 0, 7, 0);
+        controller.plan(slots, 0, 0);
+        EXPECT_EQ(slots[0].n_planned, 7) << "fixed means fixed, however bad";
+        EXPECT_EQ(slots[1].n_planned, 0);
+    }
+}
+
+TEST(Controller, NMinIsAllOrNothing) {
+    Controller controller(1, 1);
+    std::mt19937 random(5);
+    for (int i = 0; i < 300; ++i) {
+        PlanSlot slot{0, 8, 3, true, 0};
+        controller.plan({&slot, 1}, 0, 0);
+        EXPECT_TRUE(slot.n_planned == 0 || slot.n_planned >= 3) << slot.n_planned;
+        controller.observe_pass(1 + slot.n_planned, 10.0 + slot.n_planned);
+        if (slot.n_planned > 0) {
+            controller.observe_draft(0, slot.n_planned, 1.0, false);
+            controller.observe_verdict(0, 0, slot.n_planned, static_cast<int32_t>(random() % 4));
+        }
+        TrimSlot trimmed{0, 0, 2, 3, true, 0};  // fewer than n_min came: all or nothing of these
+        controller.trim({&trimmed, 1}, 0);
+        EXPECT_TRUE(trimmed.n_kept == 0 || trimmed.n_kept == 2);
+    }
+}
+
+TEST(Controller, ANewResponseStartsFromWhatAllHaveTaught) {
+    Controller controller(2, 1);
+    for (int i = 0; i < 100; ++i) {
+        controller.observe_verdict(0, 0, 4, 4);
+    }
+    controller.begin(1);
+    EXPECT_GT(controller.rate(1, 0, 0), 0.8);
+    for (int i = 0; i < 60; ++i) {
+        controller.observe_verdict(1, 0, 4, 0);
+    }
+    EXPECT_LT(controller.rate(1, 0, 0), 0.3) << "its own text counts more";
+    EXPECT_GT(controller.rate(0, 0, 0), 0.6) << "and not for the neighbour";
+    controller.begin(1);
+    EXPECT_GT(controller.rate(1, 0, 0), 0.3);
+}
+
+TEST(Controller, CatchingUpIsNoDraftCost) {
+    Controller controller(1, 1);
+    controller.observe_draft(0, 2, 500.0, true);
+    EXPECT_EQ(controller.draft_ms(0), 0.0) << "reading a prompt says nothing about drafting";
+    controller.observe_draft(0, 2, 4.0, false);
+    EXPECT_EQ(controller.draft_ms(0), 2.0);
+    controller.observe_draft(0, 1, 100.0, true);
+    EXPECT_EQ(controller.draft_ms(0), 2.0);
+    controller.observe_draft(0, 4, 4.0, true);
+    EXPECT_LT(controller.draft_ms(0), 2.0) << "an upper bound below the estimate is news";
+    controller.observe_draft(0, 0, 1.0, false);
+}
+
+TEST(CostCurve, LearnsShapeAndFollowsTheMachinesSpeed) {
+    CostCurve curve;
+    EXPECT_TRUE(curve.empty());
+    EXPECT_EQ(curve.cost(4), 0.0);
+    for (int i = 0; i < 20; ++i) {
+        curve.observe(1, 10.0);
+        curve.observe(5, 14.0);
+        curve.observe(9, 30.0);
+    }
+    EXPECT_NEAR(curve.cost(1), 10.0, 0.2);
+    EXPECT_NEAR(curve.ratio(5), 1.4, 0.03);
+    EXPECT_NEAR(curve.ratio(3), 1.2, 0.03) << "between";
+    EXPECT_GT(curve.ratio(12), curve.ratio(9));
+    for (int i = 0; i < 40; ++i) {
+        curve.observe(5, 28.0);  // a neighbour takes half the machine
+    }
+    EXPECT_NEAR(curve.cost(1), 20.0, 2.5) << "the width that isn't seen slows down too";
+    EXPECT_EQ(curve.age(5), 0);
+    EXPECT_EQ(curve.age(9), 40);
+    EXPECT_GT(curve.age(7), 1000000);
+}
+
+TEST(CostCurve, OneOutlierChangesLittle) {
+    CostCurve curve;
+    for (int i = 0; i < 10; ++i) {
+        curve.observe(1, 10.0);
+        curve.observe(4, 11.0);
+    }
+    curve.observe(4, 500.0);
+    EXPECT_LT(curve.ratio(4), 1.2);
+    EXPECT_LT(curve.cost(1), 12.0);
+    curve.observe(4, 0.0);
+    curve.observe(4, -1.0);
+    curve.observe(0, 5.0);
+    curve.observe(1 << 30, 5.0);
+    EXPECT_GT(curve.cost(1), 0.0);
+}
+
+TEST(AcceptCurve, CountsOnlyWhatWasTested) {
+    AcceptCurve curve(1.0);
+    for (int i = 0; i < 200; ++i) {
+        curve.observe(4, 2);  // position 3 is never tested
+    }
+    EXPECT_GT(curve.rate(0, nullptr), 0.9);
+    EXPECT_GT(curve.rate(1, nullptr), 0.9);
+    EXPECT_LT(curve.rate(2, nullptr), 0.1);
+    EXPECT_GT(curve.rate(3, nullptr), 0.3) << "unknown: as the others on the whole";
+    AcceptCurve all(1.0);
+    for (int i = 0; i < 50; ++i) {
+        all.observe(4, 4);
+    }
+    EXPECT_GT(all.rate(3, nullptr), 0.9) << "a draft that stands to its end says at least so many";
+    curve.observe(0, 0);
+    curve.observe(3, 5);
+    curve.fade(2.0);
+    EXPECT_GT(curve.rate(2, nullptr), 0.1) << "faded evidence weighs less";
+}
+
+}  // namespace
+}  // namespace foresay::spec
