@@ -165,7 +165,11 @@ Status EngineImpl::load_drafters() {
     if (!chain->empty()) {
         FORESAY_CHECK_OK(runner_->set_taps(chain->taps()));
         drafter_ = std::move(chain);
-        controller_ = std::make_unique<spec::Controller>(slots_.size(), drafter_->size());
+        std::vector<spec::DraftCost> kinds;
+        for (size_t i = 0; i < drafter_->size(); ++i) {
+            kinds.push_back(drafter_->cost_of(i));
+        }
+        controller_ = std::make_unique<spec::Controller>(slots_.size(), kinds);
         drafter_->set_planner([this](int drafter, std::span<spec::DraftRequest> requests) { plan(drafter, requests); });
         FORESAY_CHECK_OK(measure_target());
     }
@@ -174,17 +178,18 @@ Status EngineImpl::load_drafters() {
 
 /// What verifying costs on this machine, before the first request: the controller knows what pays from the start.
 Status EngineImpl::measure_target() {
-    if (!options_.spec.adaptive) {
+    if (!options_.spec.adaptive || drafter_->n_max() == 0) {
         return ok();  // a request that asks for it all the same learns as it goes
     }
     constexpr int32_t kRounds = 2;
-    constexpr int32_t kWidest = 64;
+    constexpr int32_t kWidest = 16;  // a wider pass takes as long as reading a prompt
     const int32_t most = std::min({kWidest, runner_->kv().n_ctx_slot(), drafter_->n_max() + 1});
     std::vector<int32_t> widths;
     for (int32_t n = 1; n <= most; n *= 2) {
         widths.push_back(n);
     }
     FORESAY_TRY(const auto curve, model::measure_cost_curve(*runner_, widths, kRounds, 0));
+    runner_->forget(0);  // the passes ran in slot 0
     std::string line;
     for (const model::CostPoint& point : curve) {
         for (int i = 0; i < 3; ++i) {

@@ -72,13 +72,15 @@ Status EngineImpl::draft(std::vector<Block>& blocks) {
         ms_before[i] = drafter_->stats(i).draft_ms;
     }
     std::vector<spec::Draft> drafts;
-    catches_up_ = false;
+    planned_ = {};
     FORESAY_CHECK_OK(drafter_->propose(requests, drafts));
-    int32_t n_steps = 1;
+    if (planned_.drafter >= 0) {
+        const auto i = static_cast<size_t>(planned_.drafter);
+        book_drafting(requests, drafts, drafter_->stats(i).draft_ms - ms_before[i]);
+    }
     for (size_t i = 0; i < drafts.size(); ++i) {
         auto& draft = drafts[i];
         const spec::Rule rule = spec::effective_rule(owners[i]->slot->task->spec);
-        n_steps = std::max(n_steps, static_cast<int32_t>(draft.tokens.size()));
         if (rule == spec::Rule::kRelaxed || rule == spec::Rule::kTypical) {
             // Only the target ends a text: under a relaxed rule a draft stops before an end token.
             auto& tokens = draft.tokens;
@@ -87,10 +89,6 @@ Status EngineImpl::draft(std::vector<Block>& blocks) {
         }
         owners[i]->draft = std::move(draft);
     }
-    for (size_t i = 0; i < ms_before.size(); ++i) {
-        const double ms = drafter_->stats(i).draft_ms - ms_before[i];
-        controller_->observe_draft(static_cast<int>(i), n_steps, ms, catches_up_);
-    }
     trim(owners, static_cast<int32_t>(blocks.size() - owners.size()));
     return ok();
 }
@@ -98,8 +96,12 @@ Status EngineImpl::draft(std::vector<Block>& blocks) {
 void EngineImpl::plan(int drafter, std::span<spec::DraftRequest> requests) {
     std::vector<spec::PlanSlot> slots;
     for (const spec::DraftRequest& request : requests) {
-        const SpecInForce& spec = slots_[static_cast<size_t>(request.slot)].task->spec;
-        slots.push_back({request.slot, request.n_max, request.n_min, spec.adaptive, 0});
+        const Slot& slot = slots_[static_cast<size_t>(request.slot)];
+        const int32_t n_predict = slot.task->request.n_predict;
+        spec::PlanSlot planned{request.slot, request.n_max, request.n_min, slot.task->spec.adaptive};
+        planned.n_missed = drafter_->drafter(static_cast<size_t>(drafter)).n_missed(request.slot, request.tokens);
+        planned.n_left = n_predict < 0 ? INT32_MAX : n_predict - slot.n_decoded;
+        slots.push_back(planned);
     }
     const auto n_generating = static_cast<int32_t>(std::count_if(
         slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.state == Slot::State::kGenerating; }));
@@ -107,11 +109,35 @@ void EngineImpl::plan(int drafter, std::span<spec::DraftRequest> requests) {
     for (size_t i = 0; i < slots.size(); ++i) {
         requests[i].n_max = slots[i].n_planned;
         if (slots[i].n_planned > 0) {
-            Slot& slot = slots_[static_cast<size_t>(slots[i].slot)];
-            catches_up_ = catches_up_ || slot.last_modelled != n_rounds_ - 1;
-            slot.last_modelled = n_rounds_;
+            planned_.drafter = drafter;
+            planned_.n_missed += slots[i].n_missed;
+            planned_.n_longest = std::max(planned_.n_longest, slots[i].n_planned);
+            planned_.slots.emplace_back(slots[i].slot, slots[i].n_planned);
         }
     }
+}
+
+void EngineImpl::book_drafting(std::span<const spec::DraftRequest> requests, std::span<const spec::Draft> given,
+                               double ms) {
+    spec::DraftRun run;
+    run.drafter = planned_.drafter;
+    run.n_slots = static_cast<int32_t>(planned_.slots.size());
+    run.n_missed = planned_.n_missed;
+    run.n_steps = 1;
+    run.ms = ms;
+    for (const auto& [slot, n_planned] : planned_.slots) {
+        for (size_t i = 0; i < requests.size(); ++i) {
+            if (requests[i].slot != slot) {
+                continue;
+            }
+            const auto n_given = static_cast<int32_t>(given[i].tokens.size());
+            run.n_steps = std::max(run.n_steps, std::min(n_given + 1, n_planned));
+            if (n_given < n_planned && (n_given == 0 || !vocab_->is_eog(given[i].tokens.back()))) {
+                controller_->observe_short(slot, planned_.drafter, n_given);
+            }
+        }
+    }
+    controller_->observe_draft(run);
 }
 
 void EngineImpl::trim(std::span<Block* const> blocks, int32_t n_other_rows) {

@@ -408,7 +408,6 @@ void EngineImpl::start(Slot& slot, Task task) {
     slot.truncated = false;
     slot.has_new_line = false;
     slot.line_seen = false;
-    slot.last_modelled = -1;
     slot.timings = Timings{};
     slot.pooled.clear();
     slot.timings.cache_n = slot.n_past;

@@ -83,6 +83,8 @@ class EngineImpl : public Engine {
     Status draft(std::vector<Block>& blocks);
     /// Sets how many tokens a drafter that runs a model may draft for each slot.
     void plan(int drafter, std::span<spec::DraftRequest> requests);
+    /// Tells the controller what the planned drafts came to. given: one draft for each request.
+    void book_drafting(std::span<const spec::DraftRequest> requests, std::span<const spec::Draft> given, double ms);
     /// Cuts drafts to what is worth verifying in this round.
     void trim(std::span<Block* const> blocks, int32_t n_other_rows);
     Status decode(std::vector<Block>& blocks);
@@ -110,8 +112,16 @@ class EngineImpl : public Engine {
     uint64_t fingerprint_ = 0;  ///< of the model, for slot files; computed at first need
     spec::VerifyResult verify_result_;
     std::vector<TokenEvent> events_;
-    int64_t n_rounds_ = 0;
-    bool catches_up_ = false;  ///< in this round a draft model reads text that it missed
+
+    /// What plan() has asked of the drafter that runs a model, in this round.
+    struct Planned {
+        int drafter = -1;  ///< -1: nothing
+        int32_t n_missed = 0;
+        int32_t n_longest = 0;
+        std::vector<std::pair<int, int32_t>> slots;  ///< slot, tokens
+    };
+
+    Planned planned_;
 
     mutable std::mutex mutex_;
     std::condition_variable wake_;

@@ -49,8 +49,7 @@ struct Slot {
     std::vector<double> pooled;  ///< of a task with `embed`: what the rows so far add up to
     Clock::time_point t_start{};
     Clock::time_point t_first_token{};
-    int64_t last_modelled = -1;  ///< number of the round in which a draft model last drafted for the task
-    bool line_seen = false;      ///< a newline came since generation began (time limit looks at it)
+    bool line_seen = false;  ///< a newline came since generation began (time limit looks at it)
 
     bool busy() const { return state != State::kIdle; }
 };

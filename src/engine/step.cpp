@@ -62,7 +62,6 @@ void EngineImpl::shift_if_full(Slot& slot) {
 
 void EngineImpl::step() {
     std::vector<Block> blocks;
-    ++n_rounds_;
     for (Slot& slot : slots_) {
         if (slot.state == Slot::State::kGenerating) {
             shift_if_full(slot);

@@ -69,6 +69,13 @@ class Runner {
     /// state hold only the last ones.
     int32_t usable(int slot, int32_t n) const { return state_ == nullptr ? n : state_->usable(slot, n); }
 
+    /// The slot holds no text any more.
+    void forget(int slot) {
+        if (state_ != nullptr) {
+            state_->forget(slot);
+        }
+    }
+
     /// How many tokens can be taken back at any time; no limit without a state.
     int32_t max_rollback() const { return state_ == nullptr ? INT32_MAX : state_->n_rollback(); }
 

@@ -64,6 +64,8 @@ class Chain final : public Drafter {
 
     int32_t n_max_of(size_t i) const { return links_[i].n_max; }
 
+    DraftCost cost_of(size_t i) const { return links_[i].is_costly ? links_[i].drafter->cost() : DraftCost::kFree; }
+
   private:
     struct Link {
         std::unique_ptr<Drafter> drafter;

@@ -20,18 +20,25 @@ constexpr int32_t kTrusted = 3;        // passes of a width before it can move t
 constexpr double kSlotKeep = 0.98;
 constexpr double kAllKeep = 0.99;
 constexpr double kPriorWeight = 10.0;
+constexpr double kGuessWeight = 5.0;  // of the first guess, against what all slots have shown
 constexpr double kFirstGuess = 0.6;
 
 // Decisions.
 constexpr double kMargin = 1.01;           // a draft must promise at least this much over none
-constexpr double kUnknownDraftCost = 0.2;  // of a pass over one row
-constexpr double kProbeBudget = 0.008;     // share of the time that tries may cost
-constexpr int32_t kMostOff = 512;
-constexpr int32_t kLeastOff = 4;
-constexpr int32_t kMostFailed = 1;
-constexpr double kFadedWeight = 4.0;
-constexpr int64_t kRefreshAge = 256;  // passes after which the width without drafts is measured again
+constexpr double kUnknownDraftCost = 0.2;  // per drafted token, of a pass over one row
+constexpr double kUnknownReadCost = 0.3;   // per token read, of a drafted one: rows of one pass share the weights
+constexpr int32_t kGuessedLeft = 256;      // tokens that a response of unknown length goes on for
+constexpr int64_t kRefreshAge = 256;       // passes after which the width without drafts is measured again
 constexpr double kNegligible = 1e-3;
+
+// Tries of a drafter that is left out: paid from a purse that fills with time, and faster while drafts gain.
+constexpr double kProbeBudget = 0.008;  // of the time without drafts
+constexpr double kProbeCredit = 0.15;   // of the time that drafts have saved
+constexpr double kPurse = 60.0;         // most that is kept, and owed, in passes over one row
+constexpr int32_t kFirstProbe = 4;      // rounds
+constexpr int32_t kMostFailed = 4;      // each failed try doubles the rounds until the next, so often
+constexpr double kMostTries = 16.0;     // in a row
+constexpr double kFadedWeight = 4.0;
 
 }  // namespace
 
@@ -156,7 +163,8 @@ double AcceptCurve::rate(int32_t position, const AcceptCurve* prior) const {
     if (at >= positions_.size()) {
         return guess;
     }
-    return (positions_[at].stood + kPriorWeight * guess) / (positions_[at].tested + kPriorWeight);
+    const double weight = prior != nullptr ? kPriorWeight : kGuessWeight;
+    return (positions_[at].stood + weight * guess) / (positions_[at].tested + weight);
 }
 
 void AcceptCurve::fade(double most) {
@@ -168,41 +176,104 @@ void AcceptCurve::fade(double most) {
     }
 }
 
-Controller::Controller(size_t n_slots, size_t n_drafters)
-    : drafters_(n_drafters, DrafterState{AcceptCurve(kAllKeep)}),
-      states_(n_slots, std::vector<State>(n_drafters, State{AcceptCurve(kSlotKeep)})) {}
+Controller::DrafterState::DrafterState(DraftCost cost) : kind(cost), accept(kAllKeep), yield(kAllKeep) {}
+
+Controller::State::State() : accept(kSlotKeep), yield(kSlotKeep), probe_after(kFirstProbe) {}
+
+Controller::Controller(size_t n_slots, std::span<const DraftCost> drafters) {
+    for (const DraftCost kind : drafters) {
+        drafters_.emplace_back(kind);
+    }
+    states_.resize(n_slots);
+    for (auto& states : states_) {
+        states.resize(drafters.size());
+    }
+}
 
 void Controller::begin(int slot) {
     for (State& state : states_[static_cast<size_t>(slot)]) {
-        state = State{AcceptCurve(kSlotKeep)};
+        state = State();
     }
 }
 
-double Controller::rate(int slot, int drafter, int32_t position) const {
-    return state(slot, drafter).accept.rate(position, &drafters_[static_cast<size_t>(drafter)].accept);
+double Controller::rate(int slot, int i_drafter, int32_t position) const {
+    return state(slot, i_drafter).accept.rate(position, &drafter(i_drafter).accept);
 }
 
-bool Controller::was_off(int slot, int drafter) const {
-    return state(slot, drafter).rounds_off > 0 || state(slot, drafter).is_probing;
+double Controller::yield(int slot, int i_drafter, int32_t position) const {
+    return state(slot, i_drafter).yield.rate(position, &drafter(i_drafter).yield);
 }
 
-void Controller::observe_draft(int drafter, int32_t n_steps, double ms, bool catches_up) {
-    if (n_steps < 1 || !(ms > 0.0)) {
+double Controller::draft_ms(int i_drafter, int32_t n) const {
+    const DrafterState& d = drafter(i_drafter);
+    return n < 1 ? 0.0 : d.ms_per_step * (d.kind == DraftCost::kPerToken ? n : 1);
+}
+
+double Controller::cost_of_draft(int i_drafter, int32_t n, bool is_paid) const {
+    if (is_paid || n < 1 || drafter(i_drafter).kind == DraftCost::kFree) {
+        return 0.0;
+    }
+    const double known = draft_ms(i_drafter, n);
+    const int32_t n_passes = drafter(i_drafter).kind == DraftCost::kPerToken ? n : 1;
+    return known > 0.0 ? known : kUnknownDraftCost * target_.cost(1) * n_passes;
+}
+
+double Controller::cost_of_reading(const Item& item) const {
+    const double known = drafter(item.drafter).ms_per_missed;
+    return item.n_missed * (known > 0.0 ? known : kUnknownReadCost * cost_of_draft(item.drafter, 1, false));
+}
+
+void Controller::observe_draft(const DraftRun& run) {
+    DrafterState& d = drafter(run.drafter);
+    if (run.n_steps < 1 || run.n_slots < 1 || !(run.ms > 0.0)) {
         return;
     }
-    double& now = drafters_[static_cast<size_t>(drafter)].ms_per_step;
-    const double seen = ms / n_steps;
-    if (now == 0.0) {
-        now = catches_up ? 0.0 : seen;
-    } else if (!catches_up || seen < now) {
-        now += kScaleWeight * (std::clamp(seen, now / kOutlier, now * kOutlier) - now);
+    d.ms_per_slot = run.ms / run.n_slots;
+    const int32_t n_passes = d.kind == DraftCost::kPerToken ? run.n_steps : 1;
+    const double drafting = d.ms_per_step * n_passes;
+    constexpr int32_t kNoteworthy = 4;  // fewer ride along in the first pass
+    if (run.n_missed >= kNoteworthy) {
+        // The first call may be one that reads: then all of it counts as reading until the next says better.
+        const double seen = std::max(0.0, run.ms - drafting) / run.n_missed;
+        d.ms_per_missed += (d.ms_per_missed == 0.0 ? 1.0 : kScaleWeight) * (seen - d.ms_per_missed);
+        return;
+    }
+    const double seen = run.ms / n_passes;
+    double& now = d.ms_per_step;
+    now = now == 0.0 ? seen : now + kScaleWeight * (std::clamp(seen, now / kOutlier, now * kOutlier) - now);
+}
+
+void Controller::observe_short(int slot, int i_drafter, int32_t n_drafted) {
+    State& s = state(slot, i_drafter);
+    if (n_drafted > 0) {
+        s.short_at = n_drafted;
+        return;
+    }
+    s.yield.observe(1, 0);
+    drafter(i_drafter).yield.observe(1, 0);
+    if (s.is_probing) {
+        s.is_probing = false;
+        s.n_failed = std::min(s.n_failed + 1, kMostFailed);
+    }
+    if (s.is_adaptive) {
+        earn(i_drafter, -drafter(i_drafter).ms_per_slot);
     }
 }
 
-void Controller::observe_verdict(int slot, int drafter, int32_t n_drafted, int32_t n_accepted) {
-    State& s = state(slot, drafter);
+void Controller::observe_verdict(int slot, int i_drafter, int32_t n_drafted, int32_t n_accepted) {
+    State& s = state(slot, i_drafter);
+    DrafterState& d = drafter(i_drafter);
     s.accept.observe(n_drafted, n_accepted);
-    drafters_[static_cast<size_t>(drafter)].accept.observe(n_drafted, n_accepted);
+    d.accept.observe(n_drafted, n_accepted);
+    const bool ended_early = s.short_at == n_drafted && n_accepted == n_drafted;
+    s.short_at = -1;
+    s.yield.observe(n_drafted + (ended_early ? 1 : 0), n_accepted);
+    d.yield.observe(n_drafted + (ended_early ? 1 : 0), n_accepted);
+    const double saved =
+        n_accepted * ms_per_token_ - n_drafted * ms_per_extra_row_ - (d.kind == DraftCost::kFree ? 0.0 : d.ms_per_slot);
+    if (s.is_adaptive) {
+        earn(i_drafter, s.is_probing ? saved : saved * kProbeCredit);
+    }
     if (!s.is_probing) {
         return;
     }
@@ -215,9 +286,15 @@ void Controller::observe_verdict(int slot, int drafter, int32_t n_drafted, int32
     }
 }
 
+void Controller::earn(int i_drafter, double ms) {
+    const double most = kPurse * target_.cost(1);
+    double& purse = drafter(i_drafter).purse_ms;
+    purse = std::clamp(purse + ms, -most, most);
+}
+
 /// Expected tokens that the item's next step adds: one token, or n_min at once where a shorter draft would be dropped.
 /// 0 when there is no next step.
-double Controller::gain_of_next(const Item& item, int32_t* n_next, double* survival) const {
+double Controller::gain_of_next(const Item& item, bool is_paid, int32_t* n_next, double* survival) const {
     const int32_t n = item.n == 0 ? std::max(1, item.n_min) : item.n + 1;
     if (n > item.n_max) {
         return 0.0;
@@ -225,7 +302,7 @@ double Controller::gain_of_next(const Item& item, int32_t* n_next, double* survi
     double gain = 0.0;
     double alive = item.survival;
     for (int32_t i = item.n; i < n && alive > kNegligible; ++i) {
-        alive *= rate(item.slot, item.drafter, i);
+        alive *= is_paid ? rate(item.slot, item.drafter, i) : yield(item.slot, item.drafter, i);
         gain += alive;
     }
     *n_next = n;
@@ -233,7 +310,7 @@ double Controller::gain_of_next(const Item& item, int32_t* n_next, double* survi
     return alive > kNegligible ? gain : 0.0;
 }
 
-void Controller::allocate(std::vector<Item>& items, int32_t n_other_rows, double draft_ms) {
+void Controller::allocate(std::vector<Item>& items, int32_t n_other_rows, bool is_paid) {
     int32_t n_rows = n_other_rows;
     double tokens = n_other_rows;
     int32_t n_steps = 0;
@@ -249,7 +326,7 @@ void Controller::allocate(std::vector<Item>& items, int32_t n_other_rows, double
         }
     }
     const auto rate_of = [&](double n_tokens, int32_t rows, int32_t steps) {
-        return n_tokens / (target_.cost(rows) + draft_ms * steps);
+        return n_tokens / (target_.cost(rows) + cost_of_draft(items.front().drafter, steps, is_paid));
     };
     double best = rate_of(tokens, n_rows, n_steps) * kMargin;
     std::vector<int32_t> chosen(items.size());
@@ -265,7 +342,7 @@ void Controller::allocate(std::vector<Item>& items, int32_t n_other_rows, double
         for (size_t i = 0; i < items.size(); ++i) {
             int32_t n = 0;
             double survival = 0.0;
-            const double gain = items[i].adaptive ? gain_of_next(items[i], &n, &survival) : 0.0;
+            const double gain = items[i].adaptive ? gain_of_next(items[i], is_paid, &n, &survival) : 0.0;
             const double per_row = gain > 0.0 ? gain / (n - items[i].n) : 0.0;
             if (per_row > next_per_row) {
                 next = i;
@@ -300,52 +377,94 @@ void Controller::allocate(std::vector<Item>& items, int32_t n_other_rows, double
     }
 }
 
+void Controller::drop_late_readers(std::vector<Item>& items, int32_t n_other_rows) {
+    const auto n_slots = static_cast<int32_t>(items.size()) + n_other_rows;
+    int32_t n_rows = n_slots;
+    int32_t n_steps = 0;
+    int32_t n_drafting = 0;
+    double tokens = n_slots;
+    for (const Item& item : items) {
+        n_rows += item.n;
+        n_steps = std::max(n_steps, item.n);
+        n_drafting += item.n > 0 ? 1 : 0;
+        double alive = 1.0;
+        for (int32_t i = 0; i < item.n; ++i) {
+            alive *= yield(item.slot, item.drafter, i);
+            tokens += alive;
+        }
+    }
+    if (n_drafting == 0) {
+        return;
+    }
+    const double with = (target_.cost(n_rows) + cost_of_draft(items.front().drafter, n_steps, false)) / tokens;
+    const double saved = (target_.cost(n_slots) / n_slots - with) * n_slots / n_drafting;  // per token of a slot
+    for (Item& item : items) {
+        if (item.adaptive && item.n > 0 && cost_of_reading(item) > saved * std::min(item.n_left, kGuessedLeft)) {
+            item.n = 0;
+        }
+    }
+}
+
 /// An item that doesn't pay: now and then it is tried all the same, rarely enough to cost little.
-void Controller::probe(Item& item, int32_t n_rows, double draft_ms) {
+void Controller::probe(Item& item, int32_t n_rows, bool is_paid) {
     State& s = state(item.slot, item.drafter);
+    const DrafterState& d = drafter(item.drafter);
     const int32_t n = std::max(1, item.n_min);
     if (n > item.n_max) {
         return;
     }
-    if (++s.rounds_off <= s.probe_after) {
+    ++s.rounds_off;
+    const double cost = target_.cost(n_rows + n) - target_.cost(n_rows) + cost_of_draft(item.drafter, n, is_paid);
+    const double reading = is_paid ? 0.0 : cost_of_reading(item);
+    if (s.n_tries > 0) {
+        --s.n_tries;
+    } else if (s.rounds_off <= s.probe_after || cost + reading > d.purse_ms) {
         ++n_off_;
         return;
+    } else {
+        // Once the drafter has read a long text, a single try would waste it.
+        s.n_tries = static_cast<int32_t>(std::min(kMostTries, reading / std::max(cost, 1e-9)));
     }
-    const double extra = (target_.cost(n_rows + n) + draft_ms * n) / std::max(target_.cost(n_rows), 1e-9) - 1.0;
-    const double wait = std::clamp(extra / kProbeBudget, static_cast<double>(kLeastOff), static_cast<double>(kMostOff));
-    s.probe_after = std::min(kMostOff, static_cast<int32_t>(wait) << s.n_failed);
+    s.probe_after = kFirstProbe << s.n_failed;
     s.rounds_off = 0;
     s.is_probing = true;
     s.accept.fade(kFadedWeight);
+    s.yield.fade(kFadedWeight);
     item.n = n;
     ++n_probes_;
 }
 
-void Controller::plan(std::span<PlanSlot> slots, int drafter, int32_t n_other_rows) {
+void Controller::plan(std::span<PlanSlot> slots, int i_drafter, int32_t n_other_rows) {
     std::vector<Item> items;
     int32_t n_rows = n_other_rows;
     bool any_adaptive = false;
     for (PlanSlot& slot : slots) {
         slot.n_planned = 0;
         ++n_rows;
-        items.push_back({slot.slot, drafter, std::max(0, slot.n_max), slot.n_min, slot.adaptive});
+        items.push_back({slot.slot, i_drafter, std::max(0, slot.n_max), slot.n_min, slot.adaptive,
+                         std::max(0, slot.n_missed), slot.n_left});
         any_adaptive = any_adaptive || (slot.adaptive && slot.n_max > 0);
     }
-    const double known = drafters_[static_cast<size_t>(drafter)].ms_per_step;
-    const double draft_ms = known > 0.0 ? known : kUnknownDraftCost * target_.cost(1);
+    if (items.empty()) {
+        return;
+    }
     // A width that hasn't been seen for long is measured first: everything is compared with it.
     const bool refresh = any_adaptive && target_.age(n_rows) > kRefreshAge;
     if (!refresh) {
-        allocate(items, n_other_rows, draft_ms);
+        allocate(items, n_other_rows, false);
+        drop_late_readers(items, n_other_rows);
+        earn(i_drafter, any_adaptive ? kProbeBudget * target_.cost(n_rows) : 0.0);
     }
     for (size_t i = 0; i < items.size(); ++i) {
         Item& item = items[i];
+        state(item.slot, i_drafter).is_adaptive = item.adaptive;
+        state(item.slot, i_drafter).short_at = -1;
         if (refresh) {
             item.n = item.adaptive ? 0 : item.n_max;
         } else if (item.adaptive && item.n == 0) {
-            probe(item, n_rows, draft_ms);
+            probe(item, n_rows, false);
         } else if (item.adaptive) {
-            state(item.slot, drafter).rounds_off = 0;
+            state(item.slot, i_drafter).rounds_off = 0;
         }
         slots[i].n_planned = item.n;
     }
@@ -358,23 +477,37 @@ void Controller::trim(std::span<TrimSlot> slots, int32_t n_other_rows) {
         ++n_rows;
         items.push_back({slot.slot, slot.drafter, slot.n_drafted, std::min(slot.n_min, slot.n_drafted), slot.adaptive});
     }
-    if (!target_.empty()) {
-        allocate(items, n_other_rows, 0.0);
+    if (items.empty()) {
+        return;
     }
+    if (!target_.empty()) {
+        allocate(items, n_other_rows, true);
+    }
+    const bool refresh = target_.age(n_rows) > kRefreshAge;
+    int32_t n_kept = 0;
     for (size_t i = 0; i < items.size(); ++i) {
         Item& item = items[i];
         State& s = state(item.slot, item.drafter);
+        s.is_adaptive = item.adaptive;
+        if (drafter(item.drafter).kind == DraftCost::kFree && item.adaptive) {
+            earn(item.drafter, kProbeBudget * target_.cost(n_rows));
+        }
         if (target_.empty()) {
             item.n = item.n_max;
+        } else if (refresh && item.adaptive && drafter(item.drafter).kind == DraftCost::kFree) {
+            item.n = 0;
         } else if (item.adaptive && item.n == 0 && s.is_probing) {
             item.n = std::min(item.n_max, std::max(1, item.n_min));  // the plan's try
         } else if (item.adaptive && item.n == 0) {
-            probe(item, n_rows, 0.0);
+            probe(item, n_rows, true);
         } else if (item.adaptive) {
             s.rounds_off = 0;
         }
         slots[i].n_kept = item.n;
+        n_kept += item.n;
     }
+    ms_per_token_ = target_.cost(n_rows) / n_rows;
+    ms_per_extra_row_ = n_kept > 0 ? std::max(0.0, target_.cost(n_rows + n_kept) - target_.cost(n_rows)) / n_kept : 0.0;
 }
 
 }  // namespace foresay::spec

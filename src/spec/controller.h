@@ -8,6 +8,8 @@
 #include <span>
 #include <vector>
 
+#include "spec/draft_cost.h"
+
 namespace foresay::spec {
 
 /// What a pass over n rows costs: a slow shape r(n), r(1) = 1, times a fast scale, because a busy neighbour slows every
@@ -72,10 +74,12 @@ class AcceptCurve {
 /// One slot as it stands before a round.
 struct PlanSlot {
     int slot = 0;
-    int32_t n_max = 0;      ///< room and the request's limit; 0: no draft possible
-    int32_t n_min = 0;      ///< a shorter draft would be dropped
-    bool adaptive = true;   ///< false: drafts n_max, whatever it costs
-    int32_t n_planned = 0;  ///< result: most tokens to draft
+    int32_t n_max = 0;           ///< room and the request's limit; 0: no draft possible
+    int32_t n_min = 0;           ///< a shorter draft would be dropped
+    bool adaptive = true;        ///< false: drafts n_max, whatever it costs
+    int32_t n_missed = 0;        ///< tokens of the text that the drafter has to read before it can draft
+    int32_t n_left = INT32_MAX;  ///< tokens that the response may still get: over these, reading has to pay
+    int32_t n_planned = 0;       ///< result: most tokens to draft
 };
 
 /// A draft that exists already: what is left to decide is how much of it to verify.
@@ -88,15 +92,26 @@ struct TrimSlot {
     int32_t n_kept = 0;  ///< result
 };
 
+/// What one call of a drafter, for all slots that were planned, did.
+struct DraftRun {
+    int drafter = 0;
+    int32_t n_steps = 0;   ///< passes one after another: the longest draft, and one more where it ended early
+    int32_t n_slots = 1;   ///< that were drafted for
+    int32_t n_missed = 0;  ///< tokens read first, over all slots
+    double ms = 0.0;
+};
+
 class Controller {
   public:
-    Controller(size_t n_slots, size_t n_drafters);
+    /// Drafters by the order of attempts.
+    Controller(size_t n_slots, std::span<const DraftCost> drafters);
 
     /// A new response begins on the slot: its estimates start over from what all slots have taught.
     void begin(int slot);
 
-    /// Lengths for a drafter that runs a model: fills n_planned of slots with n_max > 0. Drafting and verifying both
-    /// have to pay. n_other_rows: rows of slots that can't draft now. Drafts that cost nothing need no plan: trim().
+    /// Lengths for a drafter that runs a model: fills n_planned of slots with n_max > 0. Reading what it missed,
+    /// drafting and verifying have to pay together. n_other_rows: rows of slots that can't draft now. Drafts that cost
+    /// nothing need no plan: trim().
     void plan(std::span<PlanSlot> slots, int drafter, int32_t n_other_rows);
     /// How much of each draft is worth verifying in this round; drafting is paid already. n_other_rows: rows that ride
     /// in the same pass anyway (slots without a draft).
@@ -105,40 +120,57 @@ class Controller {
     /// A pass of the target over n_rows rows, all with logits, took ms.
     void observe_pass(int32_t n_rows, double ms) { target_.observe(n_rows, ms); }
 
-    /// Drafting n_steps tokens one after another, for all slots at once, took ms. catches_up: the drafter had to read
-    /// text first, so that the time is an upper bound.
-    void observe_draft(int drafter, int32_t n_steps, double ms, bool catches_up);
+    void observe_draft(const DraftRun& run);
+    /// The drafter was planned for more and gave n_drafted tokens (it wasn't sure enough, or had nothing).
+    void observe_short(int slot, int drafter, int32_t n_drafted);
     /// What became of a draft that was verified.
     void observe_verdict(int slot, int drafter, int32_t n_drafted, int32_t n_accepted);
 
     const CostCurve& target() const { return target_; }
 
-    /// ms per drafted token; 0: unknown.
-    double draft_ms(int drafter) const { return drafters_[static_cast<size_t>(drafter)].ms_per_step; }
+    /// ms of a call that drafts n tokens; 0: unknown.
+    double draft_ms(int drafter, int32_t n) const;
 
+    /// ms per token that the drafter has to read first; 0: unknown.
+    double read_ms(int drafter) const { return drafters_[static_cast<size_t>(drafter)].ms_per_missed; }
+
+    /// Probability that a drafted token at this position stands.
     double rate(int slot, int drafter, int32_t position) const;
-
-    /// True when the drafter had been left out on this slot for at least one round.
-    bool was_off(int slot, int drafter) const;
 
     /// Rounds and slots in which a draft was left out because it doesn't pay, and in which one was tried all the same.
     uint64_t n_off() const { return n_off_; }
 
     uint64_t n_probes() const { return n_probes_; }
 
+    /// What tries may cost now, in ms.
+    double purse(int drafter) const { return drafters_[static_cast<size_t>(drafter)].purse_ms; }
+
   private:
     struct DrafterState {
-        AcceptCurve accept;  ///< over all slots
+        explicit DrafterState(DraftCost kind);
+
+        DraftCost kind;
+        AcceptCurve accept;  ///< over all slots: of tokens that were drafted
+        AcceptCurve yield;   ///< of tokens that were planned
         double ms_per_step = 0.0;
+        double ms_per_missed = 0.0;
+        double ms_per_slot = 0.0;  ///< of the last call
+        double purse_ms = 0.0;
     };
 
     /// Of one slot and one drafter.
     struct State {
+        State();
+
         AcceptCurve accept;
+        AcceptCurve yield;
+        int32_t short_at = -1;    ///< the draft under way ended there by itself
         int32_t rounds_off = 0;   ///< rounds in a row without a draft by choice
-        int32_t probe_after = 2;  ///< such rounds before the next try
+        int32_t probe_after = 0;  ///< such rounds before the next try
         int32_t n_failed = 0;     ///< tries in a row that showed nothing new
+        int32_t n_tries = 0;      ///< that follow the last one at once
         bool is_probing = false;
+        bool is_adaptive = true;
     };
 
     /// What one slot could verify.
@@ -148,6 +180,8 @@ class Controller {
         int32_t n_max = 0;
         int32_t n_min = 0;
         bool adaptive = true;
+        int32_t n_missed = 0;
+        int32_t n_left = INT32_MAX;
         int32_t n = 0;          ///< chosen
         double survival = 1.0;  ///< probability that all chosen tokens stand
     };
@@ -158,14 +192,29 @@ class Controller {
         return states_[static_cast<size_t>(slot)][static_cast<size_t>(drafter)];
     }
 
-    /// Shares rows out to the items, best first, and stops where tokens per millisecond are at their highest.
-    void allocate(std::vector<Item>& items, int32_t n_other_rows, double draft_ms);
-    double gain_of_next(const Item& item, int32_t* n_next, double* survival) const;
-    void probe(Item& item, int32_t n_rows, double draft_ms);
+    DrafterState& drafter(int i) { return drafters_[static_cast<size_t>(i)]; }
+
+    const DrafterState& drafter(int i) const { return drafters_[static_cast<size_t>(i)]; }
+
+    /// Probability that a planned token comes and stands.
+    double yield(int slot, int drafter, int32_t position) const;
+    /// ms that drafting n tokens takes, guessed if need be; 0 when it is paid already.
+    double cost_of_draft(int drafter, int32_t n, bool is_paid) const;
+    double cost_of_reading(const Item& item) const;
+    /// Shares rows out to the items, best first, and stops where tokens per millisecond are at their highest. All items
+    /// are of one drafter unless drafting is paid already.
+    void allocate(std::vector<Item>& items, int32_t n_other_rows, bool is_paid);
+    double gain_of_next(const Item& item, bool is_paid, int32_t* n_next, double* survival) const;
+    /// Leaves out items whose drafter would have to read more than the rest of the response gives back.
+    void drop_late_readers(std::vector<Item>& items, int32_t n_other_rows);
+    void probe(Item& item, int32_t n_rows, bool is_paid);
+    void earn(int drafter, double ms);
 
     CostCurve target_;
     std::vector<DrafterState> drafters_;
     std::vector<std::vector<State>> states_;  ///< [slot][drafter]
+    double ms_per_extra_row_ = 0.0;           ///< of the round under way
+    double ms_per_token_ = 0.0;               ///< without drafts, over all slots
     uint64_t n_off_ = 0;
     uint64_t n_probes_ = 0;
 };

@@ -14,6 +14,7 @@
 #include "model/runner.h"
 #include "sampling/sampler.h"
 #include "spec/acceptance.h"
+#include "spec/draft_cost.h"
 #include "vocab/vocab.h"
 
 namespace foresay::spec {
@@ -81,6 +82,15 @@ class Drafter {
 
     /// A request's prompt is in the target's cache and its first token is about to be drawn. Once per request.
     virtual void begin(int slot, std::span<const TokenId> prompt) { (void)slot, (void)prompt; }
+
+    /// Of a drafter that runs a model.
+    virtual DraftCost cost() const { return DraftCost::kPerToken; }
+
+    /// Tokens of the text that it has to read before it can draft, beyond what every round brings.
+    virtual int32_t n_missed(int slot, std::span<const TokenId> tokens) const {
+        (void)slot, (void)tokens;
+        return 0;
+    }
 
     /// True when it fills Draft::q on request. Others are asked to draft greedily where q is wanted: then q is one.
     virtual bool gives_q() const { return false; }

@@ -279,6 +279,14 @@ TEST(Lossless, TheOutputFollowsTheTarget) {
     }
 }
 
+TEST(Lossless, NoQMeansNoChoiceAndIsExactHoweverTheTokenCame) {
+    const double chi =
+        statistic(kP, kOther, [](const Draw& draw, TokenId drafted, const std::vector<DraftProb>&, uint32_t seed) {
+            return decide_lossless(draw, drafted, {}, seed, 5);
+        });
+    EXPECT_LT(chi, kCritical);
+}
+
 TEST(Lossless, AGreedyDrafterTooWhereQIsOne) {
     for (const size_t drafted : {0U, 1U, 4U, 7U}) {
         Law q(kP.size(), 0.0);
@@ -305,8 +313,12 @@ TEST(Lossless, TheStatisticSeesABrokenRule) {
                         }),
               2.0 * kCritical);
     EXPECT_GT(statistic(kP, kOther,
-                        [](const Draw& draw, TokenId drafted, const std::vector<DraftProb>&, uint32_t seed) {
-                            return decide_lossless(draw, drafted, {}, seed, 5);  // q ignored
+                        [](const Draw& draw, TokenId drafted, const std::vector<DraftProb>& q, uint32_t seed) {
+                            std::vector<DraftProb> flat = q;  // q isn't what the token was drawn from
+                            for (DraftProb& entry : flat) {
+                                entry.p = 1.0F / static_cast<float>(flat.size());
+                            }
+                            return decide_lossless(draw, drafted, flat, seed, 5);
                         }),
               2.0 * kCritical);
     EXPECT_GT(statistic(kP, kOther,

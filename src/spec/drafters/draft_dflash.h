@@ -21,6 +21,9 @@ class DraftDflash final : public FeatureDrafter {
 
     model::TapSpec taps() const override;
     int32_t n_max_limit() const override;
+
+    DraftCost cost() const override { return DraftCost::kPerBlock; }
+
     Status check_p_min(float p_min) const override;
 
   protected:

@@ -82,6 +82,12 @@ void DraftSimple::shifted(int slot, int32_t keep, int32_t discard) {
     tokens.erase(tokens.begin() + keep, tokens.begin() + keep + discard);
 }
 
+int32_t DraftSimple::n_missed(int slot, std::span<const TokenId> tokens) const {
+    const auto& held = slots_[static_cast<size_t>(slot)].tokens;
+    const auto common = std::mismatch(held.begin(), held.end(), tokens.begin(), tokens.end()).first - held.begin();
+    return std::max(0, static_cast<int32_t>(tokens.size()) - 1 - static_cast<int32_t>(common));
+}
+
 size_t DraftSimple::memory_bytes() const {
     return runner_->model().weight_bytes() + runner_->kv().bytes();
 }

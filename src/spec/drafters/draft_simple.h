@@ -28,6 +28,7 @@ class DraftSimple : public Drafter {
     Status propose(std::span<const DraftRequest> requests, std::vector<Draft>& drafts) override;
     void shifted(int slot, int32_t keep, int32_t discard) override;
     void reset(int slot) override;
+    int32_t n_missed(int slot, std::span<const TokenId> tokens) const override;
     size_t memory_bytes() const override;
 
     const model::Runner& runner() const { return *runner_; }

@@ -160,6 +160,12 @@ void FeatureDrafter::reset(int slot) {
     log_of(slot).clear();
 }
 
+int32_t FeatureDrafter::n_missed(int slot, std::span<const TokenId> tokens) const {
+    const FeatureLog& log = logs_[static_cast<size_t>(slot)];
+    const int32_t n_usual = std::min(n_max_, n_max_limit()) + 1;  // a round's own rows wait for the next
+    return log.leads_to(tokens) ? std::max(0, log.n_pending() - n_usual) : 0;
+}
+
 size_t FeatureDrafter::memory_bytes() const {
     size_t bytes = net_->memory_bytes();
     for (const FeatureLog& log : logs_) {

@@ -33,6 +33,7 @@ class FeatureDrafter : public Drafter {
     Status observe(std::span<const model::Row> rows, const model::Runner& target) override;
     void shifted(int slot, int32_t keep, int32_t discard) override;
     void reset(int slot) override;
+    int32_t n_missed(int slot, std::span<const TokenId> tokens) const override;
     size_t memory_bytes() const override;
 
     void set_probe(const DraftProbe& probe) override { probe_ = probe; }
