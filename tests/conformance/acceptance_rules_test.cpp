@@ -139,6 +139,28 @@ TEST_F(AcceptanceRules, AdaptiveLengthKeepsStrictTextAndLeavesABadDrafterOut) {
     EXPECT_GT(sinks[1]->result().timings.draft_n, 200) << "a fixed length drafts whatever it costs";
 }
 
+// Measuring the cost curve at start runs passes in slot 0, whose state a text must not see.
+TEST_F(AcceptanceRules, AdaptiveLengthKeepsTheTextOfModelsWithAState) {
+    for (const char* name : {"lfm2", "qwen35"}) {
+        engine::EngineOptions o;
+        o.model = shared_path(std::string("goldens/synthetic/") + name + ".gguf");
+        if (!std::ifstream(o.model).good()) {
+            GTEST_SKIP() << "no goldens at " << o.model;
+        }
+        o.n_ctx = 512;
+        o.n_threads = 2;
+        auto r = request(0.0F);
+        const auto plain = generate(*make_engine(o), r);
+        o.spec.types = {spec::SpecType::kNgramSimple};
+        o.spec.ngram.simple.size_n = 2;
+        o.spec.adaptive = true;
+        const auto engine = make_engine(o);
+        for (int round = 0; round < 2; ++round) {
+            EXPECT_EQ(generate(*engine, r)->text(), plain->text()) << name;
+        }
+    }
+}
+
 TEST_F(AcceptanceRules, BadValuesAreRefusedByField) {
     const auto engine = make_engine(options(stranger_));
     const auto refused = [&](void (*change)(engine::SpecRequest&), const std::string& field) {

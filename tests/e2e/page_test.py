@@ -79,7 +79,7 @@ def drafting(binary, clean_env, smollm):
     """SmolLM2 that drafts from its own text: tokens of every kind but from no second model."""
     from conftest import Server
     command = [str(binary), "serve", "--port", "0", "-m", str(smollm), "-c", "2048", "-np", "2", "--spec-type", "ngram-simple",
-               "--spec-ngram-simple-size-n", "2", "--spec-ngram-simple-size-m", "6", "--spec-draft-n-max", "6"]
+               "--spec-ngram-simple-size-n", "2", "--spec-ngram-simple-size-m", "6", "--spec-draft-n-max", "6", "--no-spec-draft-adaptive"]
     running = Server(command, clean_env).wait()
     yield running
     running.stop()

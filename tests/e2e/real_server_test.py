@@ -209,7 +209,8 @@ def test_a_stream_joins_to_the_text(server, known):
 @pytest.fixture(scope="module")
 def pair(binary, clean_env, model):
     command = [str(binary), "serve", "--port", "0", "-m", str(model("qwen2.5-coder-1.5b-q4_k_m")),
-               "--spec-draft-model", str(model("qwen2.5-coder-0.5b-q4_k_m")), "--spec-draft-n-max", "4", "-c", "1024", "-np", "1"]
+               "--spec-draft-model", str(model("qwen2.5-coder-0.5b-q4_k_m")), "--spec-draft-n-max", "4", "-c", "1024", "-np", "1",
+               "--no-spec-draft-adaptive"]
     running = Server(command, {**clean_env, "RELAXED_VERIFY_LOG": "1"}).wait()
     yield running
     running.stop()
