@@ -76,9 +76,9 @@ ValueKind Flag::kind() const {
 }
 
 const std::vector<FlagGroup>& flag_groups() {
-    static const std::vector<FlagGroup> kGroups{general_flags(),     local_flags(), model_flags(),    compute_flags(),
-                                                speculation_flags(), ngram_flags(), sampling_flags(), server_flags(),
-                                                template_flags(),    log_flags(),   placement_flags()};
+    static const std::vector<FlagGroup> kGroups{general_flags(), local_flags(),       tune_flags(),  model_flags(),
+                                                compute_flags(), speculation_flags(), ngram_flags(), sampling_flags(),
+                                                server_flags(),  template_flags(),    log_flags(),   placement_flags()};
     return kGroups;
 }
 

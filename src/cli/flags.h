@@ -82,5 +82,6 @@ FlagGroup ngram_flags();
 FlagGroup placement_flags();
 FlagGroup log_flags();
 FlagGroup local_flags();
+FlagGroup tune_flags();
 
 }  // namespace foresay::cli

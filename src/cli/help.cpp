@@ -91,6 +91,8 @@ std::string short_usage() {
            "  pair       whether a drafter fits a target, and the flags to start with\n"
            "  tokenize   a text's tokens\n"
            "  bench      the cost curve t(n) of a model, prompt speed, load time, peak memory\n"
+           "  tune       measures settings of speculation beside plain decoding, prints the flags to use\n"
+           "  doctor     why drafts are rejected or don't pay; --self-check proves strict = plain\n"
            "  help       help of a command: foresay help run\n"
            "  version    the version\n"
            "\n"
@@ -103,6 +105,8 @@ std::string full_help(unsigned topic) {
         out += short_usage();
     } else if (topic == kPair) {
         out += "Usage: foresay pair [FLAGS] TARGET [DRAFTER]\n";
+    } else if (topic == kTune || topic == kDoctor) {
+        out += fmt::format("Usage: foresay {} [FLAGS] TARGET [DRAFTER]\n", command_name(static_cast<Command>(topic)));
     } else if (topic == kInspect) {
         out += "Usage: foresay inspect [FLAGS] FILE...\n";
     } else {

@@ -26,6 +26,10 @@ int dispatch(const CommandLine& line) {
             return pair_command(line.options);
         case kTokenize:
             return tokenize_command(line.options);
+        case kTune:
+            return tune_command(line.options);
+        case kDoctor:
+            return doctor_command(line.options);
         case kBench:
             return bench_command(line.options);
         default:

@@ -21,8 +21,10 @@ enum Command : unsigned {
     kInspect = 8U,
     kTokenize = 16U,
     kPair = 32U,
-    kAnyCommand = 63U,
-    kEngineCommands = kServe | kRun | kBench,  ///< those that load a model to compute with it
+    kTune = 64U,
+    kDoctor = 128U,
+    kAnyCommand = 255U,
+    kEngineCommands = kServe | kRun | kBench | kTune | kDoctor,  ///< those that load a model to compute with it
 };
 
 /// `foresay run`, `foresay tokenize` and `foresay inspect`: what only they need.
@@ -42,6 +44,20 @@ struct LocalOptions {
     std::vector<std::string> files;  ///< inspect, pair: the positional arguments
 };
 
+/// `foresay tune` and `foresay doctor`: what only they need.
+struct TuneOptions {
+    std::string prompts;   ///< file; empty: the built-in ones
+    bool raw = false;      ///< no chat template
+    float minutes = 0.0F;  ///< 0: by the form
+    bool quick = false;
+    std::string settings;  ///< empty: a grid that is narrowed down
+    std::string classes;
+    std::string temps;
+    std::string clients;
+    std::string html;
+    bool self_check = false;
+};
+
 struct Options {
     /// Speculation that doesn't pay is what users suffer from: here the length adapts unless they say otherwise.
     Options() { engine.spec.adaptive = true; }
@@ -56,6 +72,7 @@ struct Options {
     log::Options log;
     std::string log_colors = "auto";
     LocalOptions local;
+    TuneOptions tune;
     bool help = false;
     bool version = false;
     bool list_devices = false;

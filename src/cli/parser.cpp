@@ -17,8 +17,8 @@ struct CommandName {
     std::string_view name;
 };
 
-constexpr CommandName kCommands[] = {{kServe, "serve"},     {kRun, "run"},           {kBench, "bench"},
-                                     {kInspect, "inspect"}, {kTokenize, "tokenize"}, {kPair, "pair"}};
+constexpr CommandName kCommands[] = {{kServe, "serve"},       {kRun, "run"},   {kBench, "bench"}, {kInspect, "inspect"},
+                                     {kTokenize, "tokenize"}, {kPair, "pair"}, {kTune, "tune"},   {kDoctor, "doctor"}};
 
 /// One use of a flag. source: as the user wrote it, for messages.
 struct Use {
@@ -107,7 +107,8 @@ Status cut(std::span<const std::string> args, CommandLine* line, std::vector<Use
     for (size_t i = 0; i < args.size(); ++i) {
         const std::string& arg = args[i];
         if (arg.size() < 2 || arg[0] != '-') {
-            if (line->command != kInspect && line->command != kPair) {
+            constexpr unsigned kWithFiles = kInspect | kPair | kTune | kDoctor;
+            if ((line->command & kWithFiles) == 0) {
                 return error(
                     Code::kInvalidArgument,
                     fmt::format("error: invalid argument: {}\nA prompt is given with -p, a model with -m.", arg));
@@ -282,6 +283,24 @@ Status settle_speculation(CommandLine* line) {
     return ok();
 }
 
+/// The positional arguments of tune and doctor: TARGET [DRAFTER], as -m and --spec-draft-model.
+Status take_pair(CommandLine* line) {
+    engine::EngineOptions& engine = line->options.engine;
+    const std::vector<std::string>& files = line->options.local.files;
+    if (files.size() > 2) {
+        return error(Code::kInvalidArgument,
+                     fmt::format("error: give a target and its drafter: foresay {} TARGET [DRAFTER]",
+                                 command_name(line->command)));
+    }
+    if (!files.empty()) {
+        engine.model = files.front();
+    }
+    if (files.size() == 2) {
+        engine.spec.draft_model = files.back();
+    }
+    return ok();
+}
+
 /// What no single flag can say.
 Status finish(CommandLine* line) {
     Options& options = line->options;
@@ -300,6 +319,9 @@ Status finish(CommandLine* line) {
             return error(Code::kInvalidArgument, "error: give a target and its drafter: foresay pair TARGET [DRAFTER]");
         }
         return ok();
+    }
+    if (line->command == kTune || line->command == kDoctor) {
+        FORESAY_CHECK_OK(take_pair(line));
     }
     if (line->command == kBench) {
         return ok();  // not in this release: main.cpp says so, with or without a model

@@ -14,6 +14,8 @@ int inspect_command(const Options& options);
 int pair_command(const Options& options);
 int tokenize_command(const Options& options);
 int bench_command(const Options& options);
+int tune_command(const Options& options);
+int doctor_command(const Options& options);
 
 /// The prompt of -p or -f, escapes replaced where asked for. Errors: io, naming the file.
 Result<std::string> prompt_text(const LocalOptions& options);
