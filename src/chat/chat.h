@@ -80,6 +80,9 @@ struct Prompt {
     std::vector<std::string> stops;
 };
 
+/// Whether the text is an object of variables for templates. Errors: invalid_argument.
+Status check_kwargs(std::string_view text);
+
 class Templates {
   public:
     /// Parses the template and tries what it can do. Errors: the template's syntax, with line and column; --no-jinja

@@ -207,6 +207,11 @@ Json Abilities::to_json() const {
                 {"supports_reasoning_effort", reasoning_effort}};
 }
 
+Status check_kwargs(std::string_view text) {
+    const Json parsed = Json::parse(text.begin(), text.end(), nullptr, false);
+    return parsed.is_object() ? ok() : Status(invalid("must be a JSON object"));
+}
+
 struct Templates::Impl {
     Source source;
     std::optional<Loaded> usual;

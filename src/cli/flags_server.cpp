@@ -3,8 +3,10 @@
 
 #include <array>
 #include <filesystem>
+#include <optional>
 #include <utility>
 
+#include "chat/builtin.h"
 #include "cli/flag_values.h"
 #include "cli/flags.h"
 
@@ -39,17 +41,35 @@ Status take_ping(Options& options, std::string_view text) {
     return ok();
 }
 
-/// A name or a text: what holds a tag is a text.
+/// A name or a text: what holds a tag is a text. Whether the text is a template is seen once --jinja is known.
 Status take_template(Options& options, std::string_view text) {
-    if (text != "chatml" && text.find("{{") == std::string_view::npos && text.find("{%") == std::string_view::npos) {
-        return error(Code::kUnsupported,
-                     fmt::format("built-in template '{}' is not there; chatml is, and the text of any", text));
+    if (!chat::is_builtin(text) && text.find("{{") == std::string_view::npos &&
+        text.find("{%") == std::string_view::npos) {
+        std::string names;
+        for (const std::string_view name : chat::builtin_names()) {
+            names.append(names.empty() ? "" : ", ").append(name);
+        }
+        return error(Code::kInvalidArgument,
+                     fmt::format("there is no built-in template '{}'; give the text of a Jinja template, or one of: {}",
+                                 text, names));
     }
     options.server.chat_template = text;
     return ok();
 }
 
-constexpr const char* kNoChat = "requests say it for themselves";
+Status take_kwargs(Options& options, std::string_view text) {
+    FORESAY_CHECK_OK(chat::check_kwargs(text));
+    options.server.chat_template_kwargs = text;
+    return ok();
+}
+
+Status take_thinking(Options& options, std::string_view text) {
+    FORESAY_TRY(const std::string choice, parse_choice(text, {"on", "off", "auto"}));
+    options.server.thinking = choice == "auto" ? std::optional<bool>() : std::optional<bool>(choice == "on");
+    return ok();
+}
+
+constexpr const char* kNoBudget = "there is no thinking budget yet";
 
 Flag ignored(std::vector<std::string> names, std::string env, std::string value, std::string help, std::string note,
              Setter check) {
@@ -315,14 +335,14 @@ FlagGroup template_flags() {
                  .negated = {"--no-jinja"},
                  .env = "LLAMA_ARG_JINJA",
                  .fallback = "on",
-                 .help = "chats may have tools; off: they are refused",
+                 .help = "templates of the Jinja language; off: built-in formats only, and no tools",
                  .set = to_bool([](Options& o) -> bool& { return o.server.jinja; }),
                  .commands = kServe},
                 {.names = {"--chat-template"},
                  .env = "LLAMA_ARG_CHAT_TEMPLATE",
                  .value = "NAME|TEXT",
                  .fallback = "the model's",
-                 .help = "chatml, or the text of a Jinja template",
+                 .help = "a built-in format (a wrong name lists them), or the text of a Jinja template",
                  .set = take_template,
                  .commands = kServe},
                 {.names = {"--chat-template-file"},
@@ -334,14 +354,34 @@ FlagGroup template_flags() {
                      return ok();
                  },
                  .commands = kServe},
-                ignored({"--chat-template-kwargs"}, "LLAMA_ARG_CHAT_TEMPLATE_KWARGS", "JSON",
-                        "variables for the template", kNoChat, check_anything()),
-                ignored({"--reasoning-format"}, "LLAMA_ARG_THINK", "NAME", "how thinking is taken out of replies",
-                        kNoChat, check_choice({"none", "auto", "deepseek", "deepseek-legacy"})),
-                ignored({"-rea", "--reasoning"}, "LLAMA_ARG_REASONING", "on|off|auto", "thinking", kNoChat,
-                        check_choice({"on", "off", "auto"})),
-                ignored({"--reasoning-effort"}, "LLAMA_ARG_REASONING_EFFORT", "NAME", "how much thinking", kNoChat,
-                        check_anything()),
+                {.names = {"--chat-template-kwargs"},
+                 .env = "LLAMA_ARG_CHAT_TEMPLATE_KWARGS",
+                 .value = "JSON",
+                 .help = "variables for the template, an object; requests may set others",
+                 .set = take_kwargs,
+                 .commands = kServe},
+                {.names = {"--reasoning-format"},
+                 .env = "LLAMA_ARG_THINK",
+                 .value = "none|auto|deepseek|deepseek-legacy",
+                 .fallback = "auto",
+                 .help = "where thoughts go: none leaves them in the content, deepseek-legacy puts them there as well",
+                 .set = to_choice([](Options& o) -> std::string& { return o.server.reasoning_format; },
+                                  {"none", "auto", "deepseek", "deepseek-legacy"}),
+                 .commands = kServe},
+                {.names = {"-rea", "--reasoning"},
+                 .env = "LLAMA_ARG_REASONING",
+                 .value = "on|off|auto",
+                 .fallback = "auto",
+                 .help = "tell the template to let the model think, or not to",
+                 .set = take_thinking,
+                 .commands = kServe},
+                {.names = {"--reasoning-effort"},
+                 .env = "LLAMA_ARG_REASONING_EFFORT",
+                 .value = "NAME",
+                 .fallback = "the template's",
+                 .help = "how much thinking, for templates that know it; none: no thinking",
+                 .set = to_text([](Options& o) -> std::string& { return o.server.reasoning_effort; }),
+                 .commands = kServe},
                 {.names = {"--reasoning-budget"},
                  .env = "LLAMA_ARG_THINK_BUDGET",
                  .value = "N",
@@ -356,7 +396,7 @@ FlagGroup template_flags() {
                  },
                  .commands = kServe},
                 ignored({"--reasoning-budget-message"}, "LLAMA_ARG_THINK_BUDGET_MESSAGE", "TEXT",
-                        "text when the budget ends", kNoChat, check_anything()),
+                        "text when the budget ends", kNoBudget, check_anything()),
                 {.names = {"--prefill-assistant"},
                  .negated = {"--no-prefill-assistant"},
                  .env = "LLAMA_ARG_PREFILL_ASSISTANT",
@@ -364,8 +404,13 @@ FlagGroup template_flags() {
                  .help = "continue a last message of the assistant",
                  .set = to_bool([](Options& o) -> bool& { return o.server.prefill_assistant; }),
                  .commands = kServe},
-                ignored_boolean({"--skip-chat-parsing"}, {"--no-skip-chat-parsing"}, "LLAMA_ARG_SKIP_CHAT_PARSING",
-                                "leave replies as they are", kNoChat),
+                {.names = {"--skip-chat-parsing"},
+                 .negated = {"--no-skip-chat-parsing"},
+                 .env = "LLAMA_ARG_SKIP_CHAT_PARSING",
+                 .fallback = "off",
+                 .help = "leave replies as they are: thoughts and tool calls stay in the content",
+                 .set = to_bool([](Options& o) -> bool& { return o.server.skip_chat_parsing; }),
+                 .commands = kServe},
                 {.names = {"-e", "--escape"},
                  .negated = {"--no-escape"},
                  .fallback = "on",

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "chat/chat.h"
 #include "cli/flag_values.h"
 #include "cli/flags.h"
 #include "cli/help.h"
@@ -234,6 +235,22 @@ Result<std::vector<Use>> environment_uses(CommandLine* line, const std::vector<U
     return uses;
 }
 
+/// Whether the chosen template can be used: better now than when the first chat comes.
+Status check_template(const Options& options) {
+    if (options.server.chat_template.empty()) {
+        return ok();
+    }
+    chat::Source source;
+    source.chosen = options.server.chat_template;
+    source.jinja = options.server.jinja;
+    const Result<chat::Templates> templates = chat::Templates::create(std::move(source));
+    if (!templates) {
+        return error(Code::kInvalidArgument, fmt::format("error while handling argument \"--chat-template\": {}",
+                                                         templates.error().to_string()));
+    }
+    return ok();
+}
+
 /// The speculation types in order, and whether they agree with the rest.
 Status settle_speculation(CommandLine* line) {
     Options& options = line->options;
@@ -336,6 +353,7 @@ Status finish(CommandLine* line) {
         options.local.prompt_file.empty()) {
         return error(Code::kInvalidArgument, "error: no prompt: give -p TEXT or -f FILE (- is standard input)");
     }
+    FORESAY_CHECK_OK(check_template(line->options));
     FORESAY_CHECK_OK(settle_speculation(line));
     engine::EngineOptions& engine = options.engine;
     const int32_t wanted = options.n_ubatch_given > 0 ? options.n_ubatch_given : engine.n_ubatch;

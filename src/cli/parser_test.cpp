@@ -126,6 +126,12 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"inspect", "no file"}, Bad{"pair", "TARGET"}, Bad{"pair a b c", "TARGET"},
         Bad{"-m x --api-key-file /nonexistent", "--api-key-file", "/nonexistent"},
         Bad{"-m x --chat-template-file /nonexistent", "--chat-template-file", "cannot read"},
+        Bad{"-m x --chat-template chatml2", "argument \"--chat-template\"", "chatml, "},
+        Bad{"-m x --chat-template {%x%}", "argument \"--chat-template\"", "line 1"},
+        Bad{"-m x --no-jinja --chat-template {{x}}", "argument \"--chat-template\"",
+            "the supplied chat template is not supported: {{x}}"},
+        Bad{"-m x --chat-template-kwargs 5", "--chat-template-kwargs", "must be a JSON object"},
+        Bad{"-m x --reasoning-format x", "--reasoning-format", "deepseek"},
         Bad{"-m x --log-verbosity high", "--log-verbosity", "not a whole number"},
         Bad{"-m x --reasoning-budget 100", "--reasoning-budget", "not supported yet"}));
 

@@ -104,7 +104,8 @@ struct Request {
     int32_t n_cache_reuse = 0;  ///< least run of equal tokens to take over by moving cells; 0: off (it changes results)
     /// Not 0: requests of one group share their prompt; the first evaluates it, the others wait for that and copy.
     uint64_t prompt_group = 0;
-    int32_t id_slot = -1;  ///< -1: any
+    std::vector<TokenId> shown_tokens;  ///< control tokens whose text is shown: marks of a chat template
+    int32_t id_slot = -1;               ///< -1: any
     int64_t t_max_predict_ms = -1;
     SpecRequest spec;
 };

@@ -361,7 +361,9 @@ void EngineImpl::count_verdicts(const Block& block) {
 bool EngineImpl::emit(Slot& slot, const spec::Emitted& emitted, TokenEvent event) {
     const Request& request = slot.task->request;
     ++slot.n_decoded;
-    const std::string piece = vocab_->piece(emitted.id, false);
+    const auto& shown_tokens = request.shown_tokens;
+    const bool is_mark = std::find(shown_tokens.begin(), shown_tokens.end(), emitted.id) != shown_tokens.end();
+    const std::string piece = vocab_->piece(emitted.id, is_mark);
     TextOut::Step shown = slot.text->push(piece);
     if (piece.find('\n') != std::string::npos) {
         slot.has_new_line = true;

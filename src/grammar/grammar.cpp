@@ -180,22 +180,31 @@ StateId Matcher::read(StateId state, std::string_view bytes) {
 }
 
 /// Where the token leads. Dead: it is forbidden.
-Matcher::Next Matcher::after(TokenId id) {
+Matcher::Next Matcher::after(TokenId id, bool with_patterns) {
     if (!asleep_) {
-        return {grammar_->after_token(*table_, state_, id), false, {}};
+        return {grammar_->after_token(*table_, state_, id), false, {}, false};
     }
     if (triggers_->has_token(id)) {
-        return {grammar_->after_token(*table_, state_, id), false, {}};
+        return {grammar_->after_token(*table_, state_, id), false, {}, false};
     }
-    std::string text = tail_;
-    text += grammar_->tokens().piece(id);
-    const size_t at = triggers_->find_word(text);
-    if (at != std::string::npos) {
+    const std::string_view piece = grammar_->tokens().piece(id);
+    std::string text =
+        with_patterns ? tail_ : tail_.substr(tail_.size() - std::min(tail_.size(), triggers_->word_tail_size()));
+    text += piece;
+    if (const size_t at = triggers_->find_word(text); at != std::string::npos) {
         // The rest of the token belongs to the grammar too: a token that starts it wrongly is refused.
-        return {read(state_, std::string_view(text).substr(at)), false, {}};
+        return {read(state_, std::string_view(text).substr(at)), false, {}, false};
+    }
+    if (with_patterns) {
+        // A text that the grammar doesn't take hasn't woken it: so patterns, which are costly, never forbid a token.
+        const size_t at = triggers_->find_pattern(text, !is_cut_);
+        const StateId state = at == std::string::npos ? kDead : read(state_, std::string_view(text).substr(at));
+        if (state != kDead) {
+            return {state, false, {}, false};
+        }
     }
     const size_t keep = std::min(text.size(), triggers_->tail_size());
-    return {state_, true, text.substr(text.size() - keep)};
+    return {state_, true, text.substr(text.size() - keep), is_cut_ || keep < text.size()};
 }
 
 bool Matcher::allows(TokenId id) {
@@ -207,7 +216,7 @@ bool Matcher::allows(TokenId id) {
     if (grammar_->tokens().is_eog(id)) {
         return asleep_ || table_->states.accepts(state_);
     }
-    const Next next = after(id);
+    const Next next = after(id, false);
     check_work();
     return trouble_ == Trouble::kNone && next.state != kDead;
 }
@@ -222,7 +231,7 @@ std::shared_ptr<const Mask> Matcher::mask() {
         // Rare: only a token that completes a trigger and goes on against the grammar is forbidden here.
         auto mask = std::make_shared<Mask>(grammar_->tokens().n_tokens());
         for (TokenId id = 0; id < grammar_->tokens().n_tokens(); ++id) {
-            mask->set(id, grammar_->tokens().is_eog(id) || after(id).state != kDead);
+            mask->set(id, grammar_->tokens().is_eog(id) || after(id, false).state != kDead);
         }
         check_work();
         return trouble_ == Trouble::kNone ? mask : nullptr;
@@ -246,7 +255,7 @@ void Matcher::accept(TokenId id) {
         ended_ = true;
         return;
     }
-    Next next = after(id);
+    Next next = after(id, true);
     check_work();
     if (trouble_ == Trouble::kNone && next.state == kDead) {
         trouble_ = Trouble::kRefused;
@@ -254,6 +263,7 @@ void Matcher::accept(TokenId id) {
     state_ = next.state;
     asleep_ = next.asleep;
     tail_ = std::move(next.tail);
+    is_cut_ = next.is_cut;
 }
 
 bool Matcher::is_complete() {

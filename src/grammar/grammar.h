@@ -109,9 +109,10 @@ class Matcher {
         StateId state = kDead;
         bool asleep = false;
         std::string tail;
+        bool is_cut = false;
     };
 
-    Next after(TokenId id);
+    Next after(TokenId id, bool with_patterns);
     StateId read(StateId state, std::string_view bytes);
     void begin_work();
     void check_work();
@@ -121,8 +122,9 @@ class Matcher {
     std::shared_ptr<Grammar::Table> table_;
     StateId state_ = kDead;
     bool asleep_ = false;
-    bool ended_ = false;  ///< an end-of-generation token was accepted
-    std::string tail_;    ///< of a sleeping match: the end of the text, where a trigger may have begun
+    bool ended_ = false;   ///< an end-of-generation token was accepted
+    std::string tail_;     ///< of a sleeping match: the end of the text, where a trigger may have begun
+    bool is_cut_ = false;  ///< the text had more in front of the tail
     Trouble trouble_ = Trouble::kNone;
 };
 

@@ -167,7 +167,7 @@ TEST(Matcher, AmbiguityCostsNodesNotCopies) {
         "::= "
         "\"a\" | \"\"");
     Matcher matcher(grammar);
-    EXPECT_EQ(n_taken(matcher, std::string(300, 'a')), 300U);
+    EXPECT_EQ(n_taken(matcher, std::string(40, 'a')), 40U);
     EXPECT_TRUE(matcher.allows(256));
     EXPECT_LT(grammar->bytes_used(), size_t{64} << 20);
 }
@@ -236,7 +236,42 @@ TEST(Matcher, LazyWakesAtAToken) {
     EXPECT_TRUE(matcher.allows('1'));
 }
 
+TEST(Matcher, LazyWakesAtAPattern) {
+    const auto grammar = compiled("root ::= \"{\" [0-9]+ \"}\"", {"{1", "{x", "\u00e9"});
+    const auto lazy = [&](Trigger::Kind kind, const char* pattern) {
+        auto triggers = Triggers::create({{kind, pattern, vocab::kNoToken}}, 260);
+        EXPECT_TRUE(triggers.has_value());
+        return Matcher(grammar, std::make_shared<const Triggers>(*triggers));
+    };
+    Matcher found = lazy(Trigger::Kind::kPattern, R"(call: *(\{))");
+    EXPECT_EQ(n_taken(found, "call { call: \xC3\xA9 call: "), 22U);
+    EXPECT_TRUE(found.is_asleep());
+    EXPECT_TRUE(found.allows(257)) << "text that the grammar doesn't take hasn't woken it";
+    Matcher not_woken = found;
+    not_woken.accept(257);
+    EXPECT_TRUE(not_woken.is_asleep());
+    EXPECT_TRUE(found.mask()->has(257));
+    found.accept(256);
+    EXPECT_FALSE(found.is_asleep());
+    EXPECT_FALSE(found.allows('x'));
+    EXPECT_EQ(n_taken(found, "2}"), 2U);
+    Matcher full = lazy(Trigger::Kind::kPatternFull, R"(\s*(\{)[\s\S]*)");
+    Matcher text = full;
+    n_taken(full, "\n {");
+    EXPECT_FALSE(full.is_asleep());
+    n_taken(text, "a {1");
+    EXPECT_TRUE(text.is_asleep()) << "the pattern must match all of the text";
+    Matcher costly = lazy(Trigger::Kind::kPattern, R"(^(a+)+$b)");
+    EXPECT_EQ(n_taken(costly, std::string(300, 'a')), 300U);
+    EXPECT_TRUE(costly.is_asleep());
+    Matcher cut = lazy(Trigger::Kind::kPatternFull, R"([\s\S]*(\{))");
+    n_taken(cut, std::string(300, 'a'));
+    EXPECT_TRUE(cut.is_asleep());
+}
+
 TEST(Triggers, AreChecked) {
+    EXPECT_FALSE(Triggers::create({{Trigger::Kind::kPattern, "(", vocab::kNoToken}}, 10).has_value());
+    EXPECT_FALSE(Triggers::create({{Trigger::Kind::kPatternFull, "\\C", vocab::kNoToken}}, 10).has_value());
     EXPECT_FALSE(Triggers::create({}, 10).has_value());
     EXPECT_FALSE(Triggers::create({{Trigger::Kind::kWord, "", vocab::kNoToken}}, 10).has_value());
     EXPECT_FALSE(Triggers::create({{Trigger::Kind::kToken, "", 10}}, 10).has_value());

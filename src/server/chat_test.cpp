@@ -1,9 +1,7 @@
-// Chat: bodies, parts of answers, and the routes over a fake engine.
+// Chat: the routes over a fake engine. How replies are taken apart is tested in chat/output_test.cpp.
 #include <string>
 #include <vector>
 
-#include "server/api/chat_parts.h"
-#include "server/api/chat_request.h"
 #include "server/test_client.h"
 
 namespace foresay::server {
@@ -11,86 +9,14 @@ namespace {
 
 using ChatTest = ServerFixture;
 
-/// All deltas of a text that comes byte by byte, joined, and what they end in.
-ChatParts streamed(const ChatParse& parse, const std::string& text) {
-    ChatText whole(parse);
-    ChatParts joined;
-    const auto add = [&](const ChatDelta& delta) {
-        joined.reasoning += delta.reasoning;
-        joined.content += delta.content;
-        for (const auto& call : delta.calls) {
-            if (call.begin) {
-                joined.tool_calls.push_back(*call.begin);
-            }
-            joined.tool_calls.at(call.index).arguments += call.arguments;
-        }
-    };
-    for (const char c : text) {
-        add(whole.push(std::string(1, c)));
-    }
-    add(whole.finish());
-    EXPECT_EQ(joined.content, whole.parts().content);
-    EXPECT_EQ(joined.reasoning, whole.parts().reasoning);
-    return joined;
-}
-
-TEST(ChatParts, ThoughtsAreSplitOffHoweverTheyCome) {
-    struct Case {
-        bool thinks_first;
-        const char* text;
-        const char* reasoning;
-        const char* content;
-    };
-
-    for (const Case& c : std::vector<Case>{
-             {false, "plain", "", "plain"},
-             {false, "<think>\nwhy\n</think>\n\nbecause", "why", "because"},
-             {false, "<think>why</think>because", "why", "because"},
-             {false, "<thin", "", "<thin"},
-             {false, "a <think>b</think>", "", "a <think>b</think>"},
-             {false, "<think>never closed", "never closed", ""},
-             {false, "<think></think>x", "", "x"},
-             {true, "why\n</think>\nbecause", "why", "because"},
-             {true, "<think>why</think>because", "why", "because"},
-             {true, "a < b </thin </think>c", "a < b </thin", "c"},
-         }) {
-        const ChatParts parts = streamed(parse_thoughts(c.thinks_first), c.text);
-        EXPECT_EQ(parts.reasoning, c.reasoning) << c.text;
-        EXPECT_EQ(parts.content, c.content) << c.text;
-    }
-    EXPECT_EQ(streamed(parse_nothing(), "<think>a</think>b").content, "<think>a</think>b");
-}
-
-TEST(ChatParts, TaggedCallsBecomeCalls) {
-    const ChatParse parse = parse_tagged_calls(parse_thoughts(false));
-    const ChatParts parts =
-        streamed(parse,
-                 "<think>hm</think>Let me look.\n<tool_call>\n{\"name\": \"f\", \"arguments\": {\"b\": 1, \"a\": "
-                 "\"x\"}}\n</tool_call>\n<tool_call>{\"name\":\"g\"}</tool_call>");
-    EXPECT_EQ(parts.reasoning, "hm");
-    EXPECT_EQ(parts.content, "Let me look.");
-    ASSERT_EQ(parts.tool_calls.size(), 2U);
-    EXPECT_EQ(parts.tool_calls[0].name, "f");
-    EXPECT_EQ(parts.tool_calls[0].arguments, R"({"b":1,"a":"x"})") << "keys keep their order";
-    EXPECT_EQ(parts.tool_calls[1].arguments, "{}");
-    EXPECT_NE(parts.tool_calls[0].id, parts.tool_calls[1].id);
-    for (const char* text :
-         {"<tool_call>{broken</tool_call>", "<tool_call>[1]</tool_call>", "<tool_call>{\"name\":", "a <tool_cal"}) {
-        EXPECT_EQ(streamed(parse, text).content, text);
-        EXPECT_TRUE(streamed(parse, text).tool_calls.empty());
-    }
-    const std::string deep = "<tool_call>{\"name\":\"f\",\"arguments\":" + std::string(100000, '[') + "</tool_call>";
-    ChatText text(parse);
-    text.push(deep);
-    text.finish();
-    EXPECT_EQ(text.parts().content, deep) << "too deep to be taken apart";
-}
-
-TEST(ChatRequest, BadBodiesAreNamed) {
+TEST_F(ChatTest, BadBodiesAreNamed) {
+    options.chat_template = "{{ messages }}{{ tools }}";
+    start();
+    engine->info_.n_ctx_slot = 4096;
     const std::vector<std::pair<const char*, const char*>> bad = {
         {"{}", "'messages' is required"},
         {R"({"messages":5})", "Expected 'messages' to be an array"},
-        {R"({"messages":["a"]})", "Expected each message to be an object"},
+        {R"({"messages":["a"]})", "Expected every message to be an object"},
         {R"({"messages":[{"content":"a"}]})", "Missing 'role'"},
         {R"({"messages":[{"role":"user"}]})", "All non-assistant messages must contain 'content'"},
         {R"({"messages":[{"role":"assistant"}]})", "Assistant message must contain either 'content' or 'tool_calls'!"},
@@ -102,18 +28,23 @@ TEST(ChatRequest, BadBodiesAreNamed) {
          "Cannot have 2 or more"},
         {R"({"messages":[],"add_generation_prompt":true,"continue_final_message":true})", "Cannot set both"},
         {R"({"messages":[],"add_generation_prompt":1})", "Field 'add_generation_prompt'"},
-        {R"({"messages":[{"role":"assistant","content":"","tool_calls":[{}]}],"continue_final_message":true})",
+        {R"({"messages":[{"role":"assistant","content":"","tool_calls":[{"function":{"name":"f"}}]}],"continue_final_message":true})",
          "contains tool calls"},
         {R"({"messages":[],"tools":5})", "Failed to parse tools"},
         {R"({"messages":[],"tools":[5]})", "Failed to parse tools"},
         {R"({"messages":[],"tool_choice":"maybe"})", "Invalid tool_choice: maybe"},
         {R"({"messages":[],"tool_choice":{"function":{"name":"f"}}})", "Invalid tool_choice: no such tool"},
+        {R"({"messages":[],"tool_choice":"required"})", "\"required\" needs tools"},
+        {R"({"messages":[],"tool_choice":{"type":"any"}})", "Invalid tool_choice: {"},
+        {R"({"messages":[],"parallel_tool_calls":1})", "Field 'parallel_tool_calls'"},
+        {R"({"messages":[],"continue_final_message":5})", "Field 'continue_final_message'"},
+        {R"({"messages":[],"tools":[{"function":{"name":"f","parameters":{"type":"strin"}}}]})",
+         "tool 'f': JSON schema conversion failed"},
         {R"({"messages":[],"chat_template_kwargs":5})", "Field 'chat_template_kwargs'"},
         {R"({"messages":[],"chat_template_kwargs":{"enable_thinking":"yes"}})",
          "invalid type for \"enable_thinking\" (expected boolean, got string)"},
         {R"({"messages":[],"reasoning_format":"x"})", "Field 'reasoning_format'"},
-        {R"({"messages":[],"response_format":{"type":"xml"}})",
-         "response_format type must be one of \"text\" or \"json_object\", but got: xml"},
+        {R"({"messages":[],"response_format":{"type":"xml"}})", "response_format type must be one of"},
         {R"({"messages":[],"response_format":5})", "Field 'response_format'"},
         {R"({"messages":[],"json_schema":{},"grammar":"root ::= \"a\""})", "Cannot use both json_schema and grammar"},
         {R"({"messages":[],"grammar":"root ::= \"a\"","tools":[{"function":{"name":"f"}}]})",
@@ -121,34 +52,74 @@ TEST(ChatRequest, BadBodiesAreNamed) {
         {"[1]", "must be an object"},
         {"{", "parse error"},
     };
-    for (const auto& [body, message] : bad) {
-        const auto result = parse_chat(body, {});
-        ASSERT_FALSE(result.has_value()) << body;
-        EXPECT_NE(result.error().message.find(message), std::string::npos) << body << ": " << result.error().message;
-        EXPECT_EQ(result.error().code, Code::kInvalidArgument);
+    for (const char* path : {"/v1/chat/completions", "/chat/completions"}) {
+        for (const auto& [body, message] : bad) {
+            const Reply reply = post(path, body);
+            EXPECT_EQ(reply.status, 400) << body << reply.body;
+            EXPECT_NE(reply.json()["error"]["message"].get<std::string>().find(message), std::string::npos)
+                << body << ": " << reply.body;
+            EXPECT_EQ(reply.json()["error"]["type"], "invalid_request_error") << body;
+        }
     }
     std::string many = R"({"messages":[],"tools":[{"function":{"name":"f","parameters":{)";
     for (int i = 0; i < 1001; ++i) {
         many.append("\"").append(std::to_string(i)).append("\":1,");
     }
     many.back() = '}';
-    EXPECT_FALSE(parse_chat(many + "}}]}", {}).has_value());
-    EXPECT_FALSE(parse_chat(R"({"messages":[],"tools":[{"function":{"name":"f"}}]})", {.jinja = false}).has_value());
+    EXPECT_EQ(post("/v1/chat/completions", many + "}}]}").status, 400);
+    expect_known_answer();
 }
 
-TEST(ChatRequest, PartsJoinAndThePrefillIsTaken) {
-    const auto chat =
-        parse_chat(R"({"messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]},)"
-                   R"({"role":"assistant","content":"Sure"}],"tools":[{"function":{"name":"z","a":1}}]})",
-                   {});
-    ASSERT_TRUE(chat.has_value());
-    ASSERT_EQ(chat->messages.size(), 1U);
-    EXPECT_EQ(chat->messages[0]["content"], "a\nb");
-    EXPECT_EQ(chat->prefill, "Sure");
-    EXPECT_EQ(dump(chat->tools[0]["function"]), R"({"name":"z","a":1})") << "the client's order";
-    const auto kept =
-        parse_chat(R"({"messages":[{"role":"assistant","content":"Sure"}]})", {.prefill_assistant = false});
-    EXPECT_EQ(kept->messages.size(), 1U);
+TEST_F(ChatTest, WithoutJinjaThereAreBuiltInFormatsAndNoTools) {
+    options.jinja = false;
+    options.chat_template = "llama3";
+    start();
+    const std::string messages = R"({"messages":[{"role":"user","content":"x"}])";
+    EXPECT_EQ(
+        post("/apply-template", messages + "}").json()["prompt"],
+        "<|start_header_id|>user<|end_header_id|>\n\nx<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n");
+    EXPECT_EQ(
+        post("/v1/chat/completions", messages + R"(,"tools":[{"function":{"name":"f"}}]})").json()["error"]["message"],
+        "tools param requires --jinja flag");
+    EXPECT_EQ(post("/v1/chat/completions", messages + R"(,"tool_choice":"auto"})").json()["error"]["message"],
+              "tool_choice param requires --jinja flag");
+    EXPECT_EQ(get("/props").json()["chat_template"], "llama3");
+}
+
+TEST_F(ChatTest, PartsJoinAndAPrefillIsContinued) {
+    options.chat_template =
+        "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}{% if add_generation_prompt %}[a]{% endif %}";
+    start();
+    const std::string messages =
+        R"({"messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]},)"
+        R"({"role":"assistant","content":"Sure"}])";
+    const auto prompt = [&](const std::string& more) {
+        return post("/apply-template", messages + more).json()["prompt"];
+    };
+    EXPECT_EQ(prompt("}"), "[user]a\nb[a]Sure");
+    EXPECT_EQ(prompt(R"(,"continue_final_message":true})"), "[user]a\nb[a]Sure");
+    EXPECT_EQ(prompt(R"(,"add_generation_prompt":false})"), "[user]a\nb[assistant]Sure");
+}
+
+TEST_F(ChatTest, ServersOwnChatSettingsHoldUnlessARequestSaysOtherwise) {
+    options.chat_template =
+        "{{ who }}{% if enable_thinking is defined %}-{{ enable_thinking }}{% endif %}"
+        "{% if reasoning_effort is defined %}-{{ reasoning_effort }}{% endif %}";
+    options.chat_template_kwargs = R"({"who":"s"})";
+    options.reasoning_format = "none";
+    options.thinking = false;
+    options.reasoning_effort = "low";
+    script_for = [](const engine::Request&) { return script_of("<think>hm</think>Hi"); };
+    start();
+    EXPECT_EQ(post("/apply-template", R"({"messages":[]})").json()["prompt"], "s-False-low");
+    EXPECT_EQ(post("/apply-template", R"({"messages":[],"reasoning_effort":"none"})").json()["prompt"], "s-False");
+    EXPECT_EQ(
+        post("/apply-template",
+             R"({"messages":[],"chat_template_kwargs":{"who":"r","enable_thinking":true},"reasoning_effort":"high"})")
+            .json()["prompt"],
+        "r-True-high");
+    EXPECT_EQ(post("/v1/chat/completions", R"({"messages":[]})").json()["choices"][0]["message"]["content"],
+              "<think>hm</think>Hi");
 }
 
 // The routes. The fake vocabulary's template is set by the test.
@@ -160,7 +131,8 @@ nlohmann::json chat(const Reply& reply) {
 
 TEST_F(ChatTest, MessagesGoThroughTheTemplateAndTheAnswerIsSplit) {
     options.chat_template =
-        "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}{% if add_generation_prompt %}[a]{% endif %}";
+        "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}{% if add_generation_prompt %}[a]{% endif %}"
+        "{# </think> #}";
     script_for = [](const engine::Request&) {
         Script script = script_of("<think>hm</think>Hi");
         script.result.stop_type = engine::StopType::kEos;
@@ -186,7 +158,7 @@ TEST_F(ChatTest, MessagesGoThroughTheTemplateAndTheAnswerIsSplit) {
 }
 
 TEST_F(ChatTest, StreamsBeginWithTheRoleAndEndWithReasonAndUsage) {
-    options.chat_template = "{{ messages[0].content }}";
+    options.chat_template = "{{ messages[0].content }}{# </think> #}";
     script_for = [](const engine::Request&) { return script_of("<think>hm</think>Hi"); };
     start();
     std::string stream =

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -49,10 +50,15 @@ struct ServerOptions {
     std::vector<std::string> stop;
     bool cache_prompt = true;
     int32_t n_cache_reuse = 0;
-    std::string chat_template;  ///< text; empty: the model's own, else ChatML
-    bool jinja = true;          ///< false: requests can't have tools
+    std::string chat_template;  ///< a built-in format's name or a template's text; empty: the model's own, else ChatML
+    bool jinja = true;          ///< false: built-in formats only, and requests can't have tools
     bool prefill_assistant = true;
-    int32_t embd_normalize = 2;  ///< of POST /embedding
+    bool skip_chat_parsing = false;         ///< thoughts and calls stay in the content
+    std::string chat_template_kwargs;       ///< a JSON object; empty: none
+    std::string reasoning_format = "auto";  ///< none, auto, deepseek, deepseek-legacy
+    std::optional<bool> thinking;           ///< absent: the template's default
+    std::string reasoning_effort;           ///< empty: the template's default
+    int32_t embd_normalize = 2;             ///< of POST /embedding
 };
 
 /// The server. It binds and answers (503 `Loading model`) from create() on, and serves from set_engine() on.

@@ -4,39 +4,49 @@
 
 #include <algorithm>
 #include <chrono>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/log.h"
-#include "chat/jinja/template.h"
+#include "server/api/chat_request.h"
 
 namespace foresay::server {
 
 namespace {
 
-// For models without a template of their own, as llama-server does.
-constexpr const char* kChatMl =
-    "{% for message in messages %}{{ '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' }}{% "
-    "endfor %}"
-    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
+std::string token_text(const vocab::Vocab& vocab, vocab::TokenId id) {
+    return id == vocab::kNoToken ? std::string() : vocab.piece(id, true);
+}
 
-/// A template that can't be parsed costs the chat routes only.
+/// A template that can't be used costs the chat routes only.
 void load_template(const ServerOptions& options, App* app) {
-    std::string source = options.chat_template;
-    if (source.empty()) {
-        source = app->parse.vocab->chat_template();
-    }
-    if (source.empty() || source == "chatml") {
-        source = kChatMl;
-    }
-    Result<jinja::Template> parsed = jinja::Template::parse(source);
-    if (parsed) {
-        app->chat_template = std::make_shared<const jinja::Template>(std::move(*parsed));
+    const vocab::Vocab& vocab = *app->parse.vocab;
+    chat::Source source;
+    source.model_template = vocab.chat_template();
+    source.chosen = options.chat_template;
+    source.jinja = options.jinja;
+    source.bos_token = token_text(vocab, vocab.bos());
+    source.eos_token = token_text(vocab, vocab.eos());
+    source.adds_bos = vocab.adds_bos();
+    Result<Json> kwargs = parse_ordered(options.chat_template_kwargs.empty() ? "{}" : options.chat_template_kwargs);
+    if (kwargs) {
+        source.kwargs = std::move(*kwargs);
     } else {
-        app->chat_template_error = parsed.error().to_string();
-        log::warn("srv  {:>12}: no chat: the template can't be used: {}", "start", app->chat_template_error);
+        log::warn("srv  {:>12}: chat_template_kwargs is ignored: {}", "start", kwargs.error().to_string());
+    }
+    Result<chat::Templates> templates = chat::Templates::create(std::move(source));
+    if (templates) {
+        app->templates = std::make_shared<const chat::Templates>(std::move(*templates));
+    } else {
+        app->template_error = templates.error().to_string();
+        log::warn("srv  {:>12}: no chat: the template can't be used: {}", "start", app->template_error);
     }
     app->chat.jinja = options.jinja;
     app->chat.prefill_assistant = options.prefill_assistant;
+    app->chat.parse_replies = !options.skip_chat_parsing;
+    app->chat.reasoning_format = reasoning_format_of(options.reasoning_format).value_or(app->chat.reasoning_format);
+    app->chat.reasoning_effort = options.reasoning_effort;
+    app->chat.thinking = options.thinking;
 }
 
 }  // namespace

@@ -4,19 +4,17 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "chat/chat.h"
 #include "engine/engine.h"
 #include "server/api/chat_options.h"
 #include "server/api/errors.h"
 #include "server/api/format_completion.h"
 #include "server/api/parse_completion.h"
 #include "server/server.h"
-
-namespace foresay::jinja {
-class Template;
-}
 
 namespace foresay::server {
 
@@ -42,8 +40,8 @@ struct App {
     Counters counters;
     int64_t start_unix_s = 0;
     ChatOptions chat;
-    std::shared_ptr<const jinja::Template> chat_template;  ///< null: it can't be parsed
-    std::string chat_template_error;
+    std::shared_ptr<const chat::Templates> templates;  ///< null: the template can't be used
+    std::string template_error;
 
     static std::shared_ptr<App> make(const ServerOptions& options, std::shared_ptr<engine::Engine> engine);
 };

@@ -1,28 +1,30 @@
-// The body of a chat request: messages and what the template is told besides, checked field by field. Pure; must not
-// know templates' languages, engines or sockets. Source: shared/spec/server-api.md, sections 5 (chat routes) and 7.2.
+// The body of a chat request, checked field by field: what the template is told, and how the reply is to be read. What
+// messages and tools must look like is checked where they are rendered (chat/messages.h). Pure; must not know engines
+// or sockets. Source: shared/spec/server-api.md, sections 5 (chat routes) and 7.2.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "base/result.h"
+#include "chat/chat.h"
 #include "server/api/chat_options.h"
 #include "server/api/json.h"
 
 namespace foresay::server {
 
 struct ChatRequest {
-    Json messages;  ///< contents are strings (parts joined) or null; keys in the client's order
-    Json tools;     ///< null: none
-    std::string tool_choice = "auto";
-    Json kwargs = Json::object();  ///< chat_template_kwargs, checked
-    bool add_generation_prompt = true;
-    std::string prefill;  ///< text of a last assistant message that is to be continued; its message is taken out
-    bool enable_thinking = true;
-    std::string reasoning_format = "auto";
-    Json schema;  ///< of response_format or json_schema; null: none. {} is any object
+    chat::Request chat;
+    /// Those that may be called: all, or the one that tool_choice names. Null: none.
+    Json callable;
+    chat::ReasoningFormat reasoning_format = chat::ReasoningFormat::kAuto;
+    bool parse_calls = true;
 };
+
+/// "none", "auto", "deepseek", "deepseek-legacy".
+std::optional<chat::ReasoningFormat> reasoning_format_of(std::string_view name);
+const char* name_of(chat::ReasoningFormat format);
 
 /// body: as the client sent it (order of keys matters to templates). Errors: invalid_argument with the messages of the
 /// spec's table.

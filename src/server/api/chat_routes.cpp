@@ -2,90 +2,120 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "chat/jinja/template.h"
-#include "server/api/chat_parts.h"
+#include "chat/output.h"
 #include "server/api/chat_request.h"
 #include "server/api/messages.h"
 #include "server/api/openai_chat.h"
+#include "server/api/parse_grammar.h"
 #include "server/api/responses.h"
+#include "server/api/tool_grammar.h"
 
 namespace foresay::server {
 namespace {
 
 struct Rendered {
-    ChatRequest chat;
-    std::string prompt;
+    ChatRequest request;
+    chat::Prompt prompt;
 };
 
 Result<Rendered> render(const App& app, std::string_view body) {
-    if (app.chat_template == nullptr) {
-        return error(Code::kUnsupported, "the chat template can't be used: " + app.chat_template_error);
+    if (app.templates == nullptr) {
+        return error(Code::kUnsupported, "the chat template can't be used: " + app.template_error);
     }
     Rendered rendered;
-    FORESAY_TRY(rendered.chat, parse_chat(body, app.chat));
-    const vocab::Vocab& vocab = *app.parse.vocab;
-    Json variables = rendered.chat.kwargs;
-    variables["messages"] = rendered.chat.messages;
-    variables["add_generation_prompt"] = rendered.chat.add_generation_prompt;
-    variables["bos_token"] = vocab.bos() == vocab::kNoToken ? std::string() : vocab.piece(vocab.bos(), true);
-    variables["eos_token"] = vocab.eos() == vocab::kNoToken ? std::string() : vocab.piece(vocab.eos(), true);
-    variables["enable_thinking"] = rendered.chat.enable_thinking;
-    if (!rendered.chat.tools.is_null()) {
-        variables["tools"] = rendered.chat.tools;
+    FORESAY_TRY(rendered.request, parse_chat(body, app.chat));
+    Result<chat::Prompt> prompt = app.templates->render(rendered.request.chat);
+    if (!prompt) {
+        Error cause = std::move(prompt).error();
+        if (cause.code == Code::kCapacity) {
+            cause.code = Code::kInvalidArgument;  // a template's limit isn't the context's size
+        }
+        return cause;
     }
-    FORESAY_TRY(rendered.prompt, app.chat_template->render(variables));
-    rendered.prompt += rendered.chat.prefill;
+    rendered.prompt = std::move(*prompt);
     return rendered;
 }
 
-/// The template often writes the BOS that the tokenizer would add.
 std::vector<vocab::TokenId> encode_prompt(const vocab::Vocab& vocab, const std::string& prompt) {
-    auto tokens = vocab.encode(prompt, true, true);
-    if (tokens.size() > 1 && vocab.bos() != vocab::kNoToken && tokens[0] == vocab.bos() && tokens[1] == vocab.bos()) {
-        tokens.erase(tokens.begin());
-    }
-    return tokens;
+    return vocab.encode(prompt, true, true);
 }
 
-ChatParse parser_for(const Rendered& rendered) {
-    std::string_view prompt = rendered.prompt;
-    prompt = prompt.substr(0, prompt.find_last_not_of(" \n") + 1);
-    const bool thinks_first = prompt.ends_with("<think>");
-    ChatParse parse = rendered.chat.reasoning_format == "none" ? parse_nothing() : parse_thoughts(thinks_first);
-    return rendered.chat.tools.is_null() ? parse : parse_tagged_calls(std::move(parse));
+/// OpenAI's logprobs is a boolean with a count beside it; the native field is the count.
+Status convert_logprobs(bool has_tools, JsonIn* object) {
+    const bool wants = object->contains("logprobs") && (*object)["logprobs"] == JsonIn(true);
+    const bool has_top = object->contains("top_logprobs") && !(*object)["top_logprobs"].is_null();
+    if (has_top && !wants) {
+        return error(Code::kInvalidArgument, "top_logprobs requires logprobs to be set to true");
+    }
+    if (wants && has_tools && object->value("stream", JsonIn(false)) == JsonIn(true)) {
+        return error(Code::kInvalidArgument, "logprobs is not supported with tools + stream");
+    }
+    if (object->contains("logprobs") && (*object)["logprobs"].is_boolean()) {
+        (*object)["logprobs"] = wants ? (has_top ? (*object)["top_logprobs"] : JsonIn(20)) : JsonIn(0);
+    }
+    return ok();
+}
+
+/// Lets the tasks say the template's marks, and nothing else where a call is asked for.
+Status prepare_calls(const App& app, const Rendered& rendered, const std::optional<std::string>& schema,
+                     CompletionRequest* completion) {
+    const vocab::Vocab& vocab = *app.parse.vocab;
+    engine::Request& task = completion->tasks.front();
+    for (const std::string& mark : rendered.prompt.syntax.preserved_tokens()) {
+        for (const vocab::TokenId id : vocab.encode(mark, false, true)) {
+            if (vocab.is_control(id) && !vocab.is_eog(id)) {
+                task.shown_tokens.push_back(id);
+            }
+        }
+    }
+    task.stop.insert(task.stop.end(), rendered.prompt.stops.begin(), rendered.prompt.stops.end());
+    if (rendered.request.callable.is_null() || rendered.prompt.syntax.calls == nullptr) {
+        return ok();
+    }
+    if (!task.sampling.grammar.empty() && !schema) {
+        return error(Code::kInvalidArgument, "Cannot use custom grammar constraints with tools.");
+    }
+    CallRules rules;
+    rules.syntax = rendered.prompt.syntax;
+    rules.tools = rendered.request.callable;
+    rules.is_required = rendered.request.chat.tool_choice == chat::ToolChoice::kRequired;
+    rules.is_parallel =
+        rendered.request.chat.parallel_tool_calls.value_or(app.templates->abilities().parallel_tool_calls);
+    rules.starts_in_reasoning = rendered.prompt.starts_in_reasoning;
+    rules.content_schema = schema.value_or("");
+    return constrain_calls(rules, vocab, &task.sampling);
 }
 
 struct Prepared {
     CompletionRequest request;
-    ChatParse parse;
+    chat::OutputOptions output;
 };
 
 Result<Prepared> prepare(const App& app, const std::string& body) {
     FORESAY_TRY(Rendered rendered, render(app, body));
-    if (rendered.chat.tool_choice == "required") {
-        return error(Code::kUnsupported, "tool_choice: only \"auto\" and \"none\" are supported yet");
-    }
     JsonIn object;
     FORESAY_CHECK_OK(parse_object(body, &object));
-    // OpenAI's logprobs is a boolean with a count beside it; the native field is the count.
-    const bool wants = object.contains("logprobs") && object["logprobs"] == JsonIn(true);
-    const bool has_top = object.contains("top_logprobs") && !object["top_logprobs"].is_null();
-    if (has_top && !wants) {
-        return error(Code::kInvalidArgument, "top_logprobs requires logprobs to be set to true");
-    }
-    if (wants && !rendered.chat.tools.is_null() && object.value("stream", JsonIn(false)) == JsonIn(true)) {
-        return error(Code::kInvalidArgument, "logprobs is not supported with tools + stream");
-    }
-    if (object.contains("logprobs") && object["logprobs"].is_boolean()) {
-        object["logprobs"] = wants ? (has_top ? object["top_logprobs"] : JsonIn(20)) : JsonIn(0);
-    }
+    const bool has_tools = !rendered.request.callable.is_null();
+    FORESAY_CHECK_OK(convert_logprobs(has_tools, &object));
     Prepared prepared;
-    FORESAY_TRY(prepared.request, parse_fields(object, body, app.parse));
-    set_prompts(&prepared.request, {encode_prompt(*app.parse.vocab, rendered.prompt)});
-    prepared.parse = parser_for(rendered);
+    FORESAY_TRY(prepared.request, parse_fields(object, body, app.parse, GrammarRule::kRefuseBoth));
+    std::optional<std::string> schema;
+    if (has_tools) {
+        FORESAY_TRY(schema, asked_schema(object, body));
+    }
+    FORESAY_CHECK_OK(prepare_calls(app, rendered, schema, &prepared.request));
+    set_prompts(&prepared.request, {encode_prompt(*app.parse.vocab, rendered.prompt.text)});
+    prepared.request.reply.chat_format = rendered.prompt.syntax.name();
+    prepared.request.reply.reasoning_format = name_of(rendered.request.reasoning_format);
+    prepared.output.syntax = rendered.prompt.syntax;
+    prepared.output.starts_in_reasoning = rendered.prompt.starts_in_reasoning;
+    prepared.output.reasoning_format = rendered.request.reasoning_format;
+    prepared.output.parse_calls = rendered.request.parse_calls;
+    prepared.output.tools = std::move(rendered.request.chat.tools);
     return prepared;
 }
 
@@ -113,7 +143,7 @@ http::HttpReply count_tokens(const App& app, const std::string& body, Convert co
             chat = dump(converted);
         }
         FORESAY_TRY(Rendered rendered, render(app, chat));
-        return std::move(rendered.prompt);
+        return std::move(rendered.prompt.text);
     });
     if (!prompt) {
         return error_reply(to_api_error(prompt.error()));
@@ -130,7 +160,7 @@ http::HttpReply count_tokens(const App& app, const std::string& body, Convert co
 Result<CompletionRequest> chat_completion(const std::string& body, const std::shared_ptr<App>& app) {
     return guarded([&]() -> Result<CompletionRequest> {
         FORESAY_TRY(Prepared prepared, prepare(*app, body));
-        prepared.request.style = make_chat_style(format_of(app), prepared.request.reply, std::move(prepared.parse));
+        prepared.request.style = make_chat_style(format_of(app), prepared.request.reply, std::move(prepared.output));
         return std::move(prepared.request);
     });
 }
@@ -139,7 +169,7 @@ Result<CompletionRequest> messages_completion(const std::string& body, const std
     return guarded([&]() -> Result<CompletionRequest> {
         FORESAY_TRY(const Json chat, chat_body_of_messages(body));
         FORESAY_TRY(Prepared prepared, prepare(*app, dump(chat)));
-        prepared.request.style = make_messages_style(format_of(app), std::move(prepared.parse));
+        prepared.request.style = make_messages_style(format_of(app), std::move(prepared.output));
         return std::move(prepared.request);
     });
 }
@@ -148,7 +178,7 @@ Result<CompletionRequest> responses_completion(const std::string& body, const st
     return guarded([&]() -> Result<CompletionRequest> {
         FORESAY_TRY(const Json chat, chat_body_of_responses(body));
         FORESAY_TRY(Prepared prepared, prepare(*app, dump(chat)));
-        prepared.request.style = make_responses_style(format_of(app), std::move(prepared.parse));
+        prepared.request.style = make_responses_style(format_of(app), std::move(prepared.output));
         return std::move(prepared.request);
     });
 }
@@ -159,7 +189,7 @@ http::HttpReply apply_template(const App& app, const std::string& body) {
         return error_reply(to_api_error(rendered.error()));
     }
     http::HttpReply reply;
-    reply.body = dump(Json{{"prompt", rendered->prompt}});
+    reply.body = dump(Json{{"prompt", rendered->prompt.text}});
     return reply;
 }
 

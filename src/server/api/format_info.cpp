@@ -61,17 +61,8 @@ Json format_props(const App& app) {
     j["endpoint_metrics"] = app.options.metrics;
     j["ui"] = app.options.page;
     j["ui_settings"] = Json::object();
-    j["chat_template"] =
-        app.options.chat_template.empty() ? std::string(vocab.chat_template()) : app.options.chat_template;
-    Json caps;
-    for (const char* name : {"supports_tools", "supports_tool_calls", "supports_parallel_tool_calls",
-                             "supports_system_role", "supports_string_content", "supports_typed_content",
-                             "supports_object_arguments", "supports_preserve_reasoning", "supports_reasoning_effort"}) {
-        const std::string_view key = name;
-        caps[name] =
-            app.chat_template != nullptr && (key == "supports_system_role" || key == "supports_string_content");
-    }
-    j["chat_template_caps"] = std::move(caps);
+    j["chat_template"] = app.templates != nullptr ? app.templates->description() : std::string(vocab.chat_template());
+    j["chat_template_caps"] = (app.templates != nullptr ? app.templates->abilities() : chat::Abilities()).to_json();
     j["bos_token"] = token_text(vocab, vocab.bos());
     j["eos_token"] = token_text(vocab, vocab.eos());
     j["build_info"] = kBuildInfo;

@@ -29,7 +29,7 @@ Json format_triggers(const std::vector<grammar::Trigger>& triggers) {
         if (trigger.kind == grammar::Trigger::Kind::kToken) {
             list.push_back({{"type", 0}, {"value", trigger.value}, {"token", trigger.token}});
         } else {
-            list.push_back({{"type", 1}, {"value", trigger.value}});
+            list.push_back({{"type", static_cast<int>(trigger.kind)}, {"value", trigger.value}});  // 1 word, 2, 3
         }
     }
     return list;
@@ -131,10 +131,10 @@ Json format_settings(const engine::Request& request, const ReplyOptions& reply, 
         j["grammar"] = p.grammar;
         j["grammar_lazy"] = p.grammar_lazy;
         j["grammar_triggers"] = format_triggers(p.grammar_triggers);
-        j["preserved_tokens"] = Json::array();
+        j["preserved_tokens"] = request.shown_tokens;
     }
-    j["chat_format"] = "Content-only";
-    j["reasoning_format"] = "none";
+    j["chat_format"] = reply.chat_format;
+    j["reasoning_format"] = reply.reasoning_format;
     j["reasoning_in_content"] = false;
     j["generation_prompt"] = "";
     j["samplers"] = p.samplers;

@@ -115,8 +115,8 @@ Status add_tools(const Json& body, Json* chat) {
     return ok();
 }
 
-const char* stop_reason(const Completed& completed, const ChatParts& parts) {
-    if (!parts.tool_calls.empty()) {
+const char* stop_reason(const Completed& completed, const chat::Message& message) {
+    if (!message.calls.empty()) {
         return "tool_use";
     }
     switch (completed.result->stop_type) {
@@ -131,24 +131,23 @@ const char* stop_reason(const Completed& completed, const ChatParts& parts) {
 
 class MessagesStyle final : public ReplyStyle {
   public:
-    MessagesStyle(std::shared_ptr<const FormatContext> context, ChatParse parse)
-        : context_(std::move(context)), parse_(std::move(parse)), text_(parse_), id_(random_id("msg_")) {}
+    MessagesStyle(std::shared_ptr<const FormatContext> context, chat::OutputOptions output)
+        : context_(std::move(context)), parser_(std::move(output)), id_(random_id("msg_")) {}
 
     std::string partial(const Partial& partial, const engine::Request& request) override {
         std::string events = begin(static_cast<int64_t>(request.prompt.size()));
-        add(text_.push(partial.content), &events);
+        add(parser_.push(partial.content), &events);
         return events;
     }
 
     std::string final_event(const Completed& completed) override {
         std::string events = begin(static_cast<int64_t>(completed.request->prompt.size()));
-        add(text_.finish(), &events);
+        add(parser_.finish(), &events);
         close(&events);
-        events += event(
-            "message_delta",
-            {{"delta",
-              {{"stop_reason", stop_reason(completed, text_.parts())}, {"stop_sequence", stop_sequence(completed)}}},
-             {"usage", usage(completed)}});
+        events += event("message_delta", {{"delta",
+                                           {{"stop_reason", stop_reason(completed, parser_.message())},
+                                            {"stop_sequence", stop_sequence(completed)}}},
+                                          {"usage", usage(completed)}});
         return events + event("message_stop", Json::object());
     }
 
@@ -158,17 +157,17 @@ class MessagesStyle final : public ReplyStyle {
 
     Json whole(const std::vector<Completed>& choices) override {
         const Completed& completed = choices.front();
-        text_.push(completed.content);
-        text_.finish();
-        const ChatParts& parts = text_.parts();
+        parser_.push(completed.content);
+        parser_.finish();
+        const chat::Message& message = parser_.message();
         Json content = Json::array();
-        if (!parts.reasoning.empty()) {
-            content.push_back({{"type", "thinking"}, {"thinking", parts.reasoning}, {"signature", ""}});
+        if (!message.reasoning.empty()) {
+            content.push_back({{"type", "thinking"}, {"thinking", message.reasoning}, {"signature", ""}});
         }
-        if (!parts.content.empty()) {
-            content.push_back({{"type", "text"}, {"text", parts.content}});
+        if (!message.content.empty()) {
+            content.push_back({{"type", "text"}, {"text", message.content}});
         }
-        for (const ToolCall& call : parts.tool_calls) {
+        for (const chat::Call& call : message.calls) {
             content.push_back({{"type", "tool_use"},
                                {"id", call.id},
                                {"name", call.name},
@@ -179,7 +178,7 @@ class MessagesStyle final : public ReplyStyle {
                 {"role", "assistant"},
                 {"content", std::move(content)},
                 {"model", context_->model_name},
-                {"stop_reason", stop_reason(completed, parts)},
+                {"stop_reason", stop_reason(completed, message)},
                 {"stop_sequence", stop_sequence(completed)},
                 {"usage", usage(completed)}};
     }
@@ -237,37 +236,35 @@ class MessagesStyle final : public ReplyStyle {
         *events += event("content_block_delta", {{"index", index_}, {"delta", std::move(delta)}});
     }
 
-    void add(const ChatDelta& delta, std::string* events) {
-        if (!delta.reasoning.empty()) {
-            if (block_ != Block::kThinking) {
-                open(Block::kThinking, {{"type", "thinking"}, {"thinking", ""}}, events);
-            }
-            grow({{"type", "thinking_delta"}, {"thinking", delta.reasoning}}, events);
-        }
-        if (!delta.content.empty()) {
-            if (block_ != Block::kText) {
-                open(Block::kText, {{"type", "text"}, {"text", ""}}, events);
-            }
-            grow({{"type", "text_delta"}, {"text", delta.content}}, events);
-        }
-        for (const ChatDelta::Call& call : delta.calls) {
-            if (call.begin) {
-                open(Block::kTool,
-                     {{"type", "tool_use"},
-                      {"id", call.begin->id},
-                      {"name", call.begin->name},
-                      {"input", Json::object()}},
-                     events);
-            }
-            if (!call.arguments.empty()) {
-                grow({{"type", "input_json_delta"}, {"partial_json", call.arguments}}, events);
+    void add(const std::vector<chat::Delta>& deltas, std::string* events) {
+        for (const chat::Delta& delta : deltas) {
+            switch (delta.kind) {
+                case chat::Delta::Kind::kReasoning:
+                    if (block_ != Block::kThinking) {
+                        open(Block::kThinking, {{"type", "thinking"}, {"thinking", ""}}, events);
+                    }
+                    grow({{"type", "thinking_delta"}, {"thinking", delta.text}}, events);
+                    break;
+                case chat::Delta::Kind::kContent:
+                    if (block_ != Block::kText) {
+                        open(Block::kText, {{"type", "text"}, {"text", ""}}, events);
+                    }
+                    grow({{"type", "text_delta"}, {"text", delta.text}}, events);
+                    break;
+                case chat::Delta::Kind::kCall:
+                    open(Block::kTool,
+                         {{"type", "tool_use"}, {"id", delta.id}, {"name", delta.name}, {"input", Json::object()}},
+                         events);
+                    break;
+                case chat::Delta::Kind::kArguments:
+                    grow({{"type", "input_json_delta"}, {"partial_json", delta.text}}, events);
+                    break;
             }
         }
     }
 
     std::shared_ptr<const FormatContext> context_;
-    ChatParse parse_;
-    ChatText text_;
+    chat::OutputParser parser_;
     std::string id_;
     Block block_ = Block::kNone;
     int index_ = 0;
@@ -312,8 +309,9 @@ Result<Json> chat_body_of_messages(std::string_view body) {
     return chat;
 }
 
-std::unique_ptr<ReplyStyle> make_messages_style(std::shared_ptr<const FormatContext> context, ChatParse parse) {
-    return std::make_unique<MessagesStyle>(std::move(context), std::move(parse));
+std::unique_ptr<ReplyStyle> make_messages_style(std::shared_ptr<const FormatContext> context,
+                                                chat::OutputOptions output) {
+    return std::make_unique<MessagesStyle>(std::move(context), std::move(output));
 }
 
 }  // namespace foresay::server

@@ -8,33 +8,29 @@
 namespace foresay::server {
 namespace {
 
-Json format_call(const ToolCall& call) {
-    return {{"type", "function"}, {"function", {{"name", call.name}, {"arguments", call.arguments}}}, {"id", call.id}};
-}
-
 class ChatStyle final : public ReplyStyle {
   public:
-    ChatStyle(std::shared_ptr<const FormatContext> context, const ReplyOptions& reply, ChatParse parse)
+    ChatStyle(std::shared_ptr<const FormatContext> context, const ReplyOptions& reply, chat::OutputOptions output)
         : context_(std::move(context)),
           reply_(reply),
-          parse_(std::move(parse)),
+          output_(std::move(output)),
           who_(ReplyIdentity::make("chatcmpl-", *context_)) {}
 
     std::string partial(const Partial& partial, const engine::Request& request) override {
         std::string events;
-        ChatText& text = begin(partial.index, &events);
-        const ChatDelta delta = text.push(partial.content);
+        chat::OutputParser& parser = begin(partial.index, &events);
+        const std::vector<chat::Delta> deltas = parser.push(partial.content);
         const Json logprobs = format_logprobs(partial.probs, request.post_sampling_probs, *context_);
-        add_deltas(partial.index, delta, logprobs, partial.timings, &events);
+        add_deltas(partial.index, deltas, logprobs, partial.timings, &events);
         return events;
     }
 
     std::string final_event(const Completed& completed) override {
         std::string events;
-        ChatText& text = begin(completed.index, &events);
-        add_deltas(completed.index, text.finish(), nullptr, {}, &events);
+        chat::OutputParser& parser = begin(completed.index, &events);
+        add_deltas(completed.index, parser.finish(), nullptr, {}, &events);
         count(completed);
-        Json chunk = chunk_of(completed.index, Json::object(), reason(completed, text.parts()), nullptr);
+        Json chunk = chunk_of(completed.index, Json::object(), reason(completed, parser.message()), nullptr);
         if (!reply_.include_usage) {
             chunk["timings"] = format_timings(completed.result->timings);
         }
@@ -58,22 +54,10 @@ class ChatStyle final : public ReplyStyle {
         Json list = Json::array();
         for (const Completed& completed : choices) {
             count(completed);
-            ChatText text(parse_);
-            text.push(completed.content);
-            text.finish();
-            const ChatParts& parts = text.parts();
-            Json message = {{"role", "assistant"}};
-            message["content"] =
-                parts.content.empty() && !parts.tool_calls.empty() ? Json(nullptr) : Json(parts.content);
-            if (!parts.reasoning.empty()) {
-                message["reasoning_content"] = parts.reasoning;
-            }
-            for (const ToolCall& call : parts.tool_calls) {
-                message["tool_calls"].push_back(format_call(call));
-            }
-            Json choice = {{"finish_reason", reason(completed, parts)},
+            const chat::Message message = chat::parse_output(completed.content, output_);
+            Json choice = {{"finish_reason", reason(completed, message)},
                            {"index", completed.index},
-                           {"message", std::move(message)}};
+                           {"message", message.to_json()}};
             if (!completed.probs.empty()) {
                 choice["logprobs"] =
                     format_logprobs(completed.probs, completed.request->post_sampling_probs, *context_);
@@ -110,17 +94,17 @@ class ChatStyle final : public ReplyStyle {
     }
 
     /// The choice's text; its first event, which carries the role, is written before anything else of it.
-    ChatText& begin(size_t index, std::string* events) {
-        const auto found = texts_.find(index);
-        if (found != texts_.end()) {
+    chat::OutputParser& begin(size_t index, std::string* events) {
+        const auto found = parsers_.find(index);
+        if (found != parsers_.end()) {
             return found->second;
         }
         *events += sse(chunk_of(index, {{"role", "assistant"}, {"content", nullptr}}, nullptr, nullptr));
-        return texts_.emplace(index, ChatText(parse_)).first->second;
+        return parsers_.emplace(index, chat::OutputParser(output_)).first->second;
     }
 
-    void add_deltas(size_t index, const ChatDelta& delta, Json logprobs, const std::optional<engine::Timings>& timings,
-                    std::string* events) const {
+    void add_deltas(size_t index, const std::vector<chat::Delta>& deltas, Json logprobs,
+                    const std::optional<engine::Timings>& timings, std::string* events) const {
         const auto add = [&](Json change) {
             Json chunk = chunk_of(index, std::move(change), nullptr, std::exchange(logprobs, nullptr));
             if (timings) {
@@ -128,28 +112,39 @@ class ChatStyle final : public ReplyStyle {
             }
             *events += sse(chunk);
         };
-        if (!delta.reasoning.empty()) {
-            add({{"reasoning_content", delta.reasoning}});
-        }
-        if (!delta.content.empty() || (delta.empty() && !logprobs.is_null())) {
-            add({{"content", delta.content}});
-        }
-        for (const ChatDelta::Call& call : delta.calls) {
-            Json item = {{"index", call.index}};
-            if (call.begin) {
-                item["id"] = call.begin->id;
-                item["type"] = "function";
-                item["function"] = {{"name", call.begin->name}, {"arguments", call.arguments}};
-            } else {
-                item["function"] = {{"arguments", call.arguments}};
+        for (const chat::Delta& delta : deltas) {
+            switch (delta.kind) {
+                case chat::Delta::Kind::kReasoning:
+                    add({{"reasoning_content", delta.text}});
+                    break;
+                case chat::Delta::Kind::kContent:
+                    add({{"content", delta.text}});
+                    break;
+                case chat::Delta::Kind::kCall:
+                    add_call({{"index", delta.index},
+                              {"id", delta.id},
+                              {"type", "function"},
+                              {"function", {{"name", delta.name}, {"arguments", ""}}}},
+                             add);
+                    break;
+                case chat::Delta::Kind::kArguments:
+                    add_call({{"index", delta.index}, {"function", {{"arguments", delta.text}}}}, add);
+                    break;
             }
-            add({{"tool_calls", Json::array({std::move(item)})}});
+        }
+        if (!logprobs.is_null()) {
+            add({{"content", ""}});  // a token whose text is held back has its log-probabilities all the same
         }
     }
 
-    static const char* reason(const Completed& completed, const ChatParts& parts) {
+    template <typename Add>
+    static void add_call(Json item, const Add& add) {
+        add({{"tool_calls", Json::array({std::move(item)})}});
+    }
+
+    static const char* reason(const Completed& completed, const chat::Message& message) {
         const char* plain = finish_reason(completed.result->stop_type);
-        return plain == std::string_view("stop") && !parts.tool_calls.empty() ? "tool_calls" : plain;
+        return plain == std::string_view("stop") && !message.calls.empty() ? "tool_calls" : plain;
     }
 
     void count(const Completed& completed) {
@@ -158,18 +153,18 @@ class ChatStyle final : public ReplyStyle {
 
     std::shared_ptr<const FormatContext> context_;
     ReplyOptions reply_;
-    ChatParse parse_;
+    chat::OutputOptions output_;
     ReplyIdentity who_;
     Usage usage_;
     engine::Timings last_timings_;
-    std::map<size_t, ChatText> texts_;
+    std::map<size_t, chat::OutputParser> parsers_;
 };
 
 }  // namespace
 
 std::unique_ptr<ReplyStyle> make_chat_style(std::shared_ptr<const FormatContext> context, const ReplyOptions& reply,
-                                            ChatParse parse) {
-    return std::make_unique<ChatStyle>(std::move(context), reply, std::move(parse));
+                                            chat::OutputOptions output) {
+    return std::make_unique<ChatStyle>(std::move(context), reply, std::move(output));
 }
 
 }  // namespace foresay::server

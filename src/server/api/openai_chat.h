@@ -3,12 +3,12 @@
 
 #include <memory>
 
-#include "server/api/chat_parts.h"
+#include "chat/output.h"
 #include "server/api/openai.h"
 
 namespace foresay::server {
 
 std::unique_ptr<ReplyStyle> make_chat_style(std::shared_ptr<const FormatContext> context, const ReplyOptions& reply,
-                                            ChatParse parse);
+                                            chat::OutputOptions output);
 
 }  // namespace foresay::server

@@ -388,7 +388,8 @@ void parse_limits(Fields& fields, const ParseContext& context, engine::Request* 
 
 }  // namespace
 
-Result<CompletionRequest> parse_fields(const JsonIn& object, std::string_view body, const ParseContext& context) {
+Result<CompletionRequest> parse_fields(const JsonIn& object, std::string_view body, const ParseContext& context,
+                                       GrammarRule rule) {
     Fields fields(object);
     engine::Request request;
     request.sampling = context.sampling;
@@ -401,7 +402,7 @@ Result<CompletionRequest> parse_fields(const JsonIn& object, std::string_view bo
     parse_limits(fields, context, &request);
     parse_stop(fields, &request);
     parse_sampling(fields, *context.vocab, &request.sampling);
-    parse_grammar(fields, body, GrammarRule::kGrammarWins, &request.sampling);
+    parse_grammar(fields, body, rule, &request.sampling);
     parse_spec(fields, &request.spec);
     parse_reply_options(fields, context.n_slots, &result.reply);
     refuse_unsupported(fields);

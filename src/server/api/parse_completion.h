@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "engine/engine.h"
 #include "server/api/json.h"
+#include "server/api/parse_grammar.h"
 #include "vocab/vocab.h"
 
 namespace foresay::server {
@@ -43,6 +44,8 @@ struct ReplyOptions {
     int32_t n_choices = 1;             ///< per prompt
     int32_t sse_ping_interval_s = 30;  ///< 0: never
     std::vector<std::string> response_fields;
+    std::string chat_format = "Content-only";  ///< of a chat's calls
+    std::string reasoning_format = "none";
 };
 
 struct CompletionRequest {
@@ -55,7 +58,8 @@ struct CompletionRequest {
 /// The fields that every completion route takes, without the prompt: one task. body: the text that object was read
 /// from. Errors: invalid_argument (message names the field as the client spelt it), unsupported (a feature not there
 /// yet, named). Threads: any.
-Result<CompletionRequest> parse_fields(const JsonIn& object, std::string_view body, const ParseContext& context);
+Result<CompletionRequest> parse_fields(const JsonIn& object, std::string_view body, const ParseContext& context,
+                                       GrammarRule rule = GrammarRule::kGrammarWins);
 /// Gives the request its prompts: multiplies its one task by them and by the choices, with a seed for each choice.
 void set_prompts(CompletionRequest* request, std::vector<std::vector<vocab::TokenId>> prompts);
 /// POST /completion: fields and `prompt`; parse_completion from the body's text.

@@ -16,10 +16,14 @@ namespace foresay::server {
 namespace {
 
 /// schema: JSON text. "{}" stands for any object here, not for any value (server-api.md 4.2).
-void take_schema(Fields& fields, const std::string& spelt, std::string_view schema, sampling::Params* params) {
+std::string_view with_default(std::string_view schema) {
     const bool is_empty = nlohmann::json::parse(schema.begin(), schema.end(), nullptr, false).empty() &&
                           schema.find('{') != std::string_view::npos;
-    auto compiled = grammar::schema_to_gbnf(is_empty ? std::string_view(R"({"type":"object"})") : schema);
+    return is_empty ? std::string_view(R"({"type":"object"})") : schema;
+}
+
+void take_schema(Fields& fields, const std::string& spelt, std::string_view schema, sampling::Params* params) {
+    auto compiled = grammar::schema_to_gbnf(with_default(schema));
     if (!compiled.has_value()) {
         fields.fail(spelt, fmt::format("\"json_schema\": JSON schema conversion failed: {}", compiled.error().message));
         return;
@@ -89,9 +93,14 @@ bool parse_trigger(Fields& fields, const std::string& spelt, const JsonIn& value
         return true;
     }
     if (type == 2 || type == 3 || type == "pattern" || type == "pattern_full") {
-        fields.fail(
-            error(Code::kUnsupported, fmt::format("Field '{}': pattern triggers are not supported, use words", spelt)));
-        return false;
+        if (!text.is_string()) {
+            fields.fail(spelt, "a pattern trigger needs \"value\", a regular expression");
+            return false;
+        }
+        const bool is_full = type == 3 || type == "pattern_full";
+        *out = {is_full ? grammar::Trigger::Kind::kPatternFull : grammar::Trigger::Kind::kPattern,
+                text.get<std::string>(), vocab::kNoToken};
+        return true;
     }
     fields.fail(spelt, fmt::format("unknown type {} of a trigger", type.dump().substr(0, 64)));
     return false;
@@ -118,19 +127,32 @@ void parse_triggers(Fields& fields, sampling::Params* params) {
     }
 }
 
+/// The schema of a request as text, with the name of its field.
+std::optional<std::string_view> raw_schema(Fields& fields, std::string_view body, std::string* spelt) {
+    if (fields.find({"json_schema"}, spelt) != nullptr) {
+        return raw_member(body, "json_schema");
+    }
+    if (const JsonIn* format = fields.find({"response_format"}, spelt); format != nullptr) {
+        return schema_of_format(fields, *spelt, *format, raw_member(body, "response_format"));
+    }
+    return std::nullopt;
+}
+
 }  // namespace
+
+Result<std::optional<std::string>> asked_schema(const JsonIn& object, std::string_view body) {
+    Fields fields(object);
+    std::string spelt;
+    const std::optional<std::string_view> raw = raw_schema(fields, body, &spelt);
+    FORESAY_CHECK_OK(fields.status());
+    return raw ? std::optional<std::string>(with_default(*raw)) : std::nullopt;
+}
 
 void parse_grammar(Fields& fields, std::string_view body, GrammarRule rule, sampling::Params* params) {
     parse_triggers(fields, params);
     std::string spelt;
-    const JsonIn* schema = fields.find({"json_schema"}, &spelt);
-    std::optional<std::string_view> raw;
-    std::string schema_spelt = "json_schema";
-    if (schema != nullptr) {
-        raw = raw_member(body, "json_schema");
-    } else if (const JsonIn* format = fields.find({"response_format"}, &schema_spelt); format != nullptr) {
-        raw = schema_of_format(fields, schema_spelt, *format, raw_member(body, "response_format"));
-    }
+    std::string schema_spelt;
+    const std::optional<std::string_view> raw = raw_schema(fields, body, &schema_spelt);
     const JsonIn* grammar = fields.find({"grammar"}, &spelt);
     if (grammar != nullptr && !(grammar->is_string() && !grammar->get_ref<const std::string&>().empty())) {
         grammar = nullptr;  // what isn't a text is ignored, as the peer does

@@ -56,23 +56,28 @@ Status add_tools(const Json& in, Json* chat) {
                            {"parameters", tool.value("parameters", Json::object())}}}});
     }
     (*chat)["tools"] = std::move(tools);
+    // {"type": "function", "name": N}, where the chat routes have the name one level deeper.
+    if (const auto choice = in.find("tool_choice");
+        choice != in.end() && choice->is_object() && choice->contains("name")) {
+        (*chat)["tool_choice"] = {{"type", "function"}, {"function", {{"name", (*choice)["name"]}}}};
+    }
     return ok();
 }
 
 class ResponsesStyle final : public ReplyStyle {
   public:
-    ResponsesStyle(std::shared_ptr<const FormatContext> context, ChatParse parse)
-        : context_(std::move(context)), text_(std::move(parse)), who_(ReplyIdentity::make("resp_", *context_)) {}
+    ResponsesStyle(std::shared_ptr<const FormatContext> context, chat::OutputOptions output)
+        : context_(std::move(context)), parser_(std::move(output)), who_(ReplyIdentity::make("resp_", *context_)) {}
 
     std::string partial(const Partial& partial, const engine::Request&) override {
         std::string events = begin();
-        add(text_.push(partial.content), &events);
+        add(parser_.push(partial.content), &events);
         return events;
     }
 
     std::string final_event(const Completed& completed) override {
         std::string events = begin();
-        add(text_.finish(), &events);
+        add(parser_.finish(), &events);
         close(&events);
         Json response = response_of(is_cut(completed) ? "incomplete" : "completed", items_);
         response["usage"] = usage(completed);
@@ -85,8 +90,8 @@ class ResponsesStyle final : public ReplyStyle {
     Json whole(const std::vector<Completed>& choices) override {
         const Completed& completed = choices.front();
         std::string unused;
-        add(text_.push(completed.content), &unused);
-        add(text_.finish(), &unused);
+        add(parser_.push(completed.content), &unused);
+        add(parser_.finish(), &unused);
         close(&unused);
         Json response = response_of(is_cut(completed) ? "incomplete" : "completed", items_);
         response["usage"] = usage(completed);
@@ -137,7 +142,7 @@ class ResponsesStyle final : public ReplyStyle {
         return events + event("response.in_progress", {{"response", response_of("in_progress", Json::array())}});
     }
 
-    void open(Item kind, const ToolCall* call, std::string* events) {
+    void open(Item kind, const chat::Delta* call, std::string* events) {
         close(events);
         kind_ = kind;
         value_.clear();
@@ -203,31 +208,33 @@ class ResponsesStyle final : public ReplyStyle {
         *events += event(name, at({{"content_index", 0}, {"delta", delta}}));
     }
 
-    void add(const ChatDelta& delta, std::string* events) {
-        if (!delta.reasoning.empty()) {
-            if (kind_ != Item::kReasoning) {
-                open(Item::kReasoning, nullptr, events);
-            }
-            grow("response.reasoning_text.delta", delta.reasoning, events);
-        }
-        if (!delta.content.empty()) {
-            if (kind_ != Item::kMessage) {
-                open(Item::kMessage, nullptr, events);
-            }
-            grow("response.output_text.delta", delta.content, events);
-        }
-        for (const ChatDelta::Call& call : delta.calls) {
-            if (call.begin) {
-                open(Item::kCall, &*call.begin, events);
-            }
-            if (!call.arguments.empty()) {
-                grow("response.function_call_arguments.delta", call.arguments, events);
+    void add(const std::vector<chat::Delta>& deltas, std::string* events) {
+        for (const chat::Delta& delta : deltas) {
+            switch (delta.kind) {
+                case chat::Delta::Kind::kReasoning:
+                    if (kind_ != Item::kReasoning) {
+                        open(Item::kReasoning, nullptr, events);
+                    }
+                    grow("response.reasoning_text.delta", delta.text, events);
+                    break;
+                case chat::Delta::Kind::kContent:
+                    if (kind_ != Item::kMessage) {
+                        open(Item::kMessage, nullptr, events);
+                    }
+                    grow("response.output_text.delta", delta.text, events);
+                    break;
+                case chat::Delta::Kind::kCall:
+                    open(Item::kCall, &delta, events);
+                    break;
+                case chat::Delta::Kind::kArguments:
+                    grow("response.function_call_arguments.delta", delta.text, events);
+                    break;
             }
         }
     }
 
     std::shared_ptr<const FormatContext> context_;
-    ChatText text_;
+    chat::OutputParser parser_;
     ReplyIdentity who_;
     Json items_ = Json::array();
     Json item_;
@@ -288,8 +295,9 @@ Result<Json> chat_body_of_responses(std::string_view body) {
     return chat;
 }
 
-std::unique_ptr<ReplyStyle> make_responses_style(std::shared_ptr<const FormatContext> context, ChatParse parse) {
-    return std::make_unique<ResponsesStyle>(std::move(context), std::move(parse));
+std::unique_ptr<ReplyStyle> make_responses_style(std::shared_ptr<const FormatContext> context,
+                                                 chat::OutputOptions output) {
+    return std::make_unique<ResponsesStyle>(std::move(context), std::move(output));
 }
 
 }  // namespace foresay::server

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "server/api/chat_parts.h"
+#include "chat/output.h"
 #include "server/api/openai.h"
 
 namespace foresay::server {
@@ -13,6 +13,7 @@ namespace foresay::server {
 /// The body of /v1/chat/completions that says the same. Errors: invalid_argument naming the field.
 Result<Json> chat_body_of_responses(std::string_view body);
 
-std::unique_ptr<ReplyStyle> make_responses_style(std::shared_ptr<const FormatContext> context, ChatParse parse);
+std::unique_ptr<ReplyStyle> make_responses_style(std::shared_ptr<const FormatContext> context,
+                                                 chat::OutputOptions output);
 
 }  // namespace foresay::server
