@@ -77,7 +77,8 @@ class Server:
         self.log: List[str] = []
         self.url = ""
         self._listening = threading.Event()
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=env)
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
+                                        errors="replace", env=env)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
