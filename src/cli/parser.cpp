@@ -341,7 +341,7 @@ Status finish(CommandLine* line) {
         FORESAY_CHECK_OK(take_pair(line));
     }
     if (line->command == kBench) {
-        return ok();  // not in this release: main.cpp says so, with or without a model
+        return settle_speculation(line);
     }
     if (options.engine.model.empty()) {
         return error(

@@ -8,6 +8,7 @@
 #include "backend/reference/reference_backend.h"
 #include "base/log.h"
 #include "engine/engine_impl.h"
+#include "engine/slot_file.h"
 #include "engine/spec_settings.h"
 #include "model/cost_curve.h"
 #include "spec/drafters/draft_simple.h"
@@ -246,6 +247,7 @@ Result<std::unique_ptr<spec::Drafter>> EngineImpl::load_draft_model(SpecType typ
     if (!model.has_value()) {
         return in_file(std::move(model).error());
     }
+    draft_fingerprint_ = model_fingerprint((*model)->file());
     const std::string label = fmt::format("{} n_max={}", name, spec.n_max);
     if (type == SpecType::kDraftSimple) {
         model::RunnerOptions runner_options;

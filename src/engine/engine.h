@@ -219,6 +219,19 @@ struct DraftCounts {
     uint64_t relaxed = 0;
 };
 
+/// One drafter's work since start.
+struct DrafterFigures {
+    std::string name;
+    uint64_t calls = 0;   ///< rounds in which it was asked, for all slots together
+    uint64_t drafts = 0;  ///< that weren't empty
+    uint64_t tokens = 0;  ///< in these
+    uint64_t accepted = 0;
+    double draft_ms = 0.0;
+    double observe_ms = 0.0;  ///< taking over the target's rows
+    uint64_t weight_bytes = 0;
+    uint64_t state_bytes = 0;
+};
+
 /// Counters since start; all monotonic but the gauges.
 struct Metrics {
     uint64_t prompt_tokens_total = 0;
@@ -237,10 +250,11 @@ struct Metrics {
     uint64_t adaptive_probes_total = 0;  ///< of these, rounds that tried all the same
     uint64_t verify_steps_total = 0;
     std::map<std::pair<std::string, std::string>, DraftCounts> drafts;  ///< by (drafter, acceptance rule)
-    std::vector<uint64_t> accepted_per_position;                        ///< [i]: accepted tokens at draft position i
-    int32_t requests_processing = 0;                                    ///< gauge
-    int32_t requests_deferred = 0;                                      ///< gauge: waiting for a slot
-    uint64_t sched_hash_capacity = 0;                                   ///< gauge, target's scheduler
+    std::vector<DrafterFigures> drafters;         ///< in the order of attempts; as of the last request's end
+    std::vector<uint64_t> accepted_per_position;  ///< [i]: accepted tokens at draft position i
+    int32_t requests_processing = 0;              ///< gauge
+    int32_t requests_deferred = 0;                ///< gauge: waiting for a slot
+    uint64_t sched_hash_capacity = 0;             ///< gauge, target's scheduler
     uint64_t sched_n_nodes = 0;
     uint64_t sched_n_leafs = 0;
     uint64_t sched_growths_total = 0;

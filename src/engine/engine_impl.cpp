@@ -132,6 +132,7 @@ void EngineImpl::run() {
             finish(slot, StopType::kNone, "", slot.text->finish());
         }
     }
+    log_drafters();
     std::deque<Task> waiting;
     std::deque<SlotJob> jobs;
     {
@@ -266,14 +267,22 @@ Result<SlotFileResult> EngineImpl::do_slot_job(const SlotJob& job) {
     if (fingerprint_ == 0) {
         fingerprint_ = model_fingerprint(runner_->model().file());
     }
+    const SlotFileOwner owner{fingerprint_, draft_fingerprint_, info_.n_vocab};
     if (job.action == SlotAction::kSave) {
-        const SlotState state{slot.context, std::min(slot.n_pure, slot.n_past)};
-        FORESAY_TRY(result.n_bytes, write_slot_file(job.path, fingerprint_, runner_->kv(), slot.id, state));
+        SlotState state{slot.context, std::min(slot.n_pure, slot.n_past), {}};
+        if (drafter_ != nullptr) {
+            state.draft = drafter_->save(slot.id);
+        }
+        FORESAY_TRY(result.n_bytes, write_slot_file(job.path, owner, runner_->kv(), slot.id, state));
     } else {
         empty();
-        // The drafter starts cold and catches up with the tokens at the next request.
-        FORESAY_TRY(SlotState state,
-                    read_slot_file(job.path, fingerprint_, info_.n_vocab, runner_->kv(), slot.id, &result.n_bytes));
+        FORESAY_TRY(SlotState state, read_slot_file(job.path, owner, runner_->kv(), slot.id, &result.n_bytes));
+        if (drafter_ != nullptr && !state.draft.empty()) {
+            if (const Status restored = drafter_->restore(slot.id, state.draft); !restored.has_value()) {
+                drafter_->reset(slot.id);  // it begins anew: costs drafts, not text
+                log::warn("slot {}: {}", slot.id, restored.error().to_string());
+            }
+        }
         slot.context = std::move(state.tokens);
         slot.n_past = static_cast<int32_t>(slot.context.size());
         slot.n_pure = state.n_pure < slot.n_past ? state.n_pure : std::numeric_limits<int32_t>::max();
@@ -480,8 +489,10 @@ void EngineImpl::finish(Slot& slot, StopType stop_type, std::string stopping_wor
     final.timings = slot.timings;
     final.spec = slot.task->spec;
     log_timings(slot);
+    auto drafters = drafter_figures();
     {
         const std::lock_guard lock(mutex_);
+        metrics_.drafters = std::move(drafters);
         metrics_.tokens_predicted_total += static_cast<uint64_t>(slot.n_decoded);
         metrics_.predicted_seconds_total += slot.timings.predicted_ms / 1000.0;
         metrics_.n_tokens_max = std::max(metrics_.n_tokens_max, static_cast<uint64_t>(slot.n_past));
@@ -495,6 +506,33 @@ void EngineImpl::fail(Slot& slot, const Error& error) {
     const std::shared_ptr<Sink> sink = slot.task->sink;
     release(slot);
     sink->failed(error);
+}
+
+std::vector<DrafterFigures> EngineImpl::drafter_figures() const {
+    std::vector<DrafterFigures> all;
+    for (size_t i = 0; drafter_ != nullptr && i < drafter_->size(); ++i) {
+        const spec::Drafter& drafter = std::as_const(*drafter_).drafter(i);
+        const spec::DrafterStats& stats = drafter_->stats(i);
+        const size_t state = drafter.state_bytes();
+        all.push_back({std::string(drafter.name()), stats.calls, stats.drafts, stats.tokens, stats.acc_tokens,
+                       stats.draft_ms, stats.observe_ms, drafter.memory_bytes() - state, state});
+    }
+    return all;
+}
+
+/// One line for each drafter that was asked, since start.
+void EngineImpl::log_drafters() const {
+    for (const DrafterFigures& d : drafter_figures()) {
+        if (d.calls > 0) {
+            log::info(
+                "statistics {:>16}: {} calls, {} drafts of {} tokens, {} accepted ({:.3f}), {:.2f} ms per call, {:.3f} "
+                "ms per token, {:.1f} ms on the target's rows",
+                d.name, d.calls, d.drafts, d.tokens, d.accepted,
+                static_cast<double>(d.accepted) / static_cast<double>(std::max<uint64_t>(1, d.tokens)),
+                d.draft_ms / static_cast<double>(d.calls),
+                d.draft_ms / static_cast<double>(std::max<uint64_t>(1, d.tokens)), d.observe_ms);
+        }
+    }
 }
 
 void EngineImpl::log_timings(const Slot& slot) const {

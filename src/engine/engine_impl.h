@@ -75,6 +75,8 @@ class EngineImpl : public Engine {
     void release(Slot& slot);
     void log_timings(const Slot& slot) const;
     void publish(const Slot& slot);
+    std::vector<DrafterFigures> drafter_figures() const;
+    void log_drafters() const;
 
     // step.cpp: one round
     struct Block;  ///< the rows of one slot in this round
@@ -109,7 +111,8 @@ class EngineImpl : public Engine {
     std::unique_ptr<spec::Controller> controller_;  ///< chooses draft lengths; null: no speculation
     std::vector<Slot> slots_;
     Pooling pooling_ = Pooling::kMean;
-    uint64_t fingerprint_ = 0;  ///< of the model, for slot files; computed at first need
+    uint64_t fingerprint_ = 0;        ///< of the model, for slot files; computed at first need
+    uint64_t draft_fingerprint_ = 0;  ///< of the drafter's file; 0: without one
     spec::VerifyResult verify_result_;
     std::vector<TokenEvent> events_;
 

@@ -18,7 +18,8 @@ namespace foresay::engine {
 namespace {
 
 constexpr std::array<char, 8> kMagic{'F', 'O', 'R', 'E', 'S', 'L', 'O', 'T'};
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
+constexpr uint64_t kMaxDraftBytes = uint64_t{1} << 34;
 
 struct Header {
     std::array<char, 8> magic = kMagic;
@@ -29,10 +30,12 @@ struct Header {
     uint32_t type_v = 0;
     uint32_t n_tokens = 0;
     int32_t n_pure = 0;
-    uint64_t payload_bytes = 0;  ///< tokens and cells; the checksum follows
+    uint64_t payload_bytes = 0;  ///< tokens and cells
+    uint64_t draft_fingerprint = 0;
+    uint64_t draft_bytes = 0;  ///< the drafter's state; the checksum follows
 };
 
-static_assert(sizeof(Header) == 48, "the header is written as it lies in memory");
+static_assert(sizeof(Header) == 64, "the header is written as it lies in memory");
 
 class FileHandle {
   public:
@@ -131,6 +134,7 @@ Status write_body(int fd, const Header& header, const memory::KvCache& kv, int s
             good = good && put(cells.data(), cells.size());
         }
     }
+    good = good && put(state.draft.data(), state.draft.size());
     const uint64_t sum = XXH3_64bits_digest(hash.get());
     if (!good || !write_all(fd, &sum, sizeof(sum))) {
         return error(Code::kIo, std::strerror(errno));
@@ -158,8 +162,8 @@ uint64_t model_fingerprint(const gguf::File& file) {
     return XXH3_64bits_digest(hash.get());
 }
 
-Result<uint64_t> write_slot_file(const std::string& path, uint64_t fingerprint, const memory::KvCache& kv, int slot,
-                                 const SlotState& state) {
+Result<uint64_t> write_slot_file(const std::string& path, const SlotFileOwner& owner, const memory::KvCache& kv,
+                                 int slot, const SlotState& state) {
     static std::atomic<uint64_t> counter{0};
     const std::string folder = path.substr(0, path.rfind('/') + 1);
     const std::string temporary = fmt::format("{}.foresay-{}-{}.tmp", folder, ::getpid(), counter++);
@@ -167,8 +171,10 @@ Result<uint64_t> write_slot_file(const std::string& path, uint64_t fingerprint, 
     if (file.fd() < 0) {
         return io_error("cannot create", temporary);
     }
-    Header header = header_for(fingerprint, kv, static_cast<uint32_t>(state.tokens.size()));
+    Header header = header_for(owner.model, kv, static_cast<uint32_t>(state.tokens.size()));
     header.n_pure = state.n_pure;
+    header.draft_fingerprint = owner.draft;
+    header.draft_bytes = state.draft.size();
     Status written = write_body(file.fd(), header, kv, slot, state);
     if (written.has_value() && (!file.close() || ::rename(temporary.c_str(), path.c_str()) != 0)) {
         written = Status(error(Code::kIo, std::strerror(errno)));
@@ -177,11 +183,11 @@ Result<uint64_t> write_slot_file(const std::string& path, uint64_t fingerprint, 
         ::unlink(temporary.c_str());
         return error(Code::kIo, fmt::format("cannot write {}: {}", path, written.error().message));
     }
-    return sizeof(header) + header.payload_bytes + sizeof(uint64_t);
+    return sizeof(header) + header.payload_bytes + header.draft_bytes + sizeof(uint64_t);
 }
 
-Result<SlotState> read_slot_file(const std::string& path, uint64_t fingerprint, int32_t n_vocab, memory::KvCache& kv,
-                                 int slot, uint64_t* n_read) {
+Result<SlotState> read_slot_file(const std::string& path, const SlotFileOwner& owner, memory::KvCache& kv, int slot,
+                                 uint64_t* n_read) {
     const auto bad = [&](std::string_view why) { return error(Code::kBadFile, fmt::format("{}: {}", path, why)); };
     const FileHandle file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
     if (file.fd() < 0) {
@@ -200,20 +206,24 @@ Result<SlotState> read_slot_file(const std::string& path, uint64_t fingerprint, 
     if (header.version != kVersion) {
         return bad(fmt::format("version {} is unknown, this is version {}", header.version, kVersion));
     }
-    if (header.fingerprint != fingerprint) {
+    if (header.fingerprint != owner.model) {
         return bad("was saved with another model");
     }
     if (header.n_tokens > static_cast<uint32_t>(kv.n_ctx_slot())) {
         return error(Code::kCapacity, fmt::format("{}: holds {} tokens, a slot has room for {}", path, header.n_tokens,
                                                   kv.n_ctx_slot()));
     }
-    const Header wanted = header_for(fingerprint, kv, header.n_tokens);
+    const Header wanted = header_for(owner.model, kv, header.n_tokens);
     if (header.n_layer != wanted.n_layer || header.type_k != wanted.type_k || header.type_v != wanted.type_v ||
         header.payload_bytes != wanted.payload_bytes) {
         return bad("was saved with other cache types");
     }
-    *n_read = sizeof(header) + header.payload_bytes + sizeof(uint64_t);
-    if (static_cast<uint64_t>(info.st_size) != *n_read) {
+    const auto file_bytes = static_cast<uint64_t>(info.st_size);
+    if (header.draft_bytes > std::min(file_bytes, kMaxDraftBytes)) {
+        return bad(fmt::format("{} bytes of a drafter's state can't be", header.draft_bytes));
+    }
+    *n_read = sizeof(header) + header.payload_bytes + header.draft_bytes + sizeof(uint64_t);
+    if (file_bytes != *n_read) {
         return bad(fmt::format("has {} bytes, {} are expected", info.st_size, *n_read));
     }
     Hash hash = make_hash();
@@ -235,6 +245,12 @@ Result<SlotState> read_slot_file(const std::string& path, uint64_t fingerprint, 
             kv.write_prefix(slot, layer, keys, cells);
         }
     }
+    // Read even when it is another drafter's: the checksum covers it.
+    state.draft.resize(good ? header.draft_bytes : 0);
+    good = good && get(state.draft.data(), state.draft.size());
+    if (header.draft_fingerprint != owner.draft) {
+        state.draft.clear();
+    }
     uint64_t sum = 0;
     if (!good || !read_all(file.fd(), &sum, sizeof(sum))) {
         return bad("ends too early");
@@ -242,7 +258,7 @@ Result<SlotState> read_slot_file(const std::string& path, uint64_t fingerprint, 
     if (sum != XXH3_64bits_digest(hash.get())) {
         return bad("is damaged: its checksum does not match");
     }
-    if (std::any_of(state.tokens.begin(), state.tokens.end(), [&](auto id) { return id < 0 || id >= n_vocab; })) {
+    if (std::any_of(state.tokens.begin(), state.tokens.end(), [&](auto id) { return id < 0 || id >= owner.n_vocab; })) {
         return bad("holds tokens that the vocabulary lacks");
     }
     return state;

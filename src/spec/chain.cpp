@@ -4,6 +4,13 @@
 #include <chrono>
 
 namespace foresay::spec {
+namespace {
+
+double ms_since(std::chrono::steady_clock::time_point start) {
+    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace
 
 void Chain::add(std::unique_ptr<Drafter> drafter, int32_t n_max, bool is_costly) {
     name_ += name_.empty() ? "" : ",";
@@ -50,8 +57,7 @@ Status Chain::propose(std::span<const DraftRequest> requests, std::vector<Draft>
         }
         const auto start = std::chrono::steady_clock::now();
         const Status status = link.drafter->propose(asked, given);
-        link.stats.draft_ms +=
-            std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+        link.stats.draft_ms += ms_since(start);
         ++link.stats.calls;
         if (!status.has_value()) {
             drafts.assign(requests.size(), Draft{});
@@ -90,7 +96,12 @@ model::TapSpec Chain::taps() const {
 
 Status Chain::observe(std::span<const model::Row> rows, const model::Runner& target) {
     for (Link& link : links_) {
-        FORESAY_CHECK_OK(link.drafter->observe(rows, target));
+        const auto start = std::chrono::steady_clock::now();
+        const Status seen = link.drafter->observe(rows, target);
+        link.stats.observe_ms += ms_since(start);
+        if (!seen.has_value()) {
+            return seen;
+        }
     }
     return ok();
 }
@@ -144,6 +155,22 @@ void Chain::reset(int slot) {
     for (Link& link : links_) {
         link.drafter->reset(slot);
     }
+}
+
+std::vector<std::byte> Chain::save(int slot) const {
+    for (const Link& link : links_) {
+        if (auto state = link.drafter->save(slot); !state.empty()) {
+            return state;
+        }
+    }
+    return {};
+}
+
+Status Chain::restore(int slot, std::span<const std::byte> state) {
+    for (Link& link : links_) {
+        FORESAY_CHECK_OK(link.drafter->restore(slot, state));
+    }
+    return ok();
 }
 
 size_t Chain::memory_bytes() const {

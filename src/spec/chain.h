@@ -18,7 +18,8 @@ struct DrafterStats {
     uint64_t tokens = 0;      ///< in these, after cutting
     uint64_t acc_drafts = 0;  ///< drafts with at least one accepted token
     uint64_t acc_tokens = 0;
-    double draft_ms = 0.0;  ///< wall time in propose()
+    double draft_ms = 0.0;    ///< wall time in propose()
+    double observe_ms = 0.0;  ///< in observe(): taking over the target's rows
 };
 
 class Chain final : public Drafter {
@@ -56,9 +57,14 @@ class Chain final : public Drafter {
     void accepted(int slot, int32_t n_drafted, int32_t n_accepted, bool own) override;
     void shifted(int slot, int32_t keep, int32_t discard) override;
     void reset(int slot) override;
+    /// At most one drafter of a chain has a state to save: the one that runs a model.
+    std::vector<std::byte> save(int slot) const override;
+    Status restore(int slot, std::span<const std::byte> state) override;
     size_t memory_bytes() const override;
 
     Drafter& drafter(size_t i) { return *links_[i].drafter; }
+
+    const Drafter& drafter(size_t i) const { return *links_[i].drafter; }
 
     const DrafterStats& stats(size_t i) const { return links_[i].stats; }
 

@@ -108,8 +108,23 @@ class Drafter {
     /// The slot starts over with another text.
     virtual void reset(int slot) { (void)slot; }
 
+    /// What it holds of a slot, for restore() to go on from (slot files); empty: the text is all it needs.
+    virtual std::vector<std::byte> save(int slot) const {
+        (void)slot;
+        return {};
+    }
+
+    /// Takes over what the same drafter has saved. Errors: bad_file; the slot then starts over.
+    virtual Status restore(int slot, std::span<const std::byte> state) {
+        (void)slot, (void)state;
+        return ok();
+    }
+
     /// Resident bytes of its weights and state.
     virtual size_t memory_bytes() const { return 0; }
+
+    /// Of these: caches, tables, rows kept for later.
+    virtual size_t state_bytes() const { return memory_bytes(); }
 
     /// Most tokens it drafts in one go, whatever is asked (the length of a trained block); INT32_MAX: no limit.
     virtual int32_t n_max_limit() const { return INT32_MAX; }

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <future>
 #include <map>
 
 #include "backend/cpu/cpu_backend.h"
@@ -113,6 +114,64 @@ Result<std::vector<AgainstPoint>> measure_against(model::Runner& runner, const s
     return points;
 }
 
+/// Waits for one request's end.
+class BenchSink : public engine::Sink {
+  public:
+    void token(const engine::TokenEvent& /*event*/) override {}
+
+    void final(const engine::Final& /*result*/) override { done_.set_value(ok()); }
+
+    void failed(const Error& error) override { done_.set_value(Status(error)); }
+
+    Status wait() { return done_.get_future().get(); }
+
+  private:
+    std::promise<Status> done_;
+};
+
+/// Drafts of a fixed length on a text that repeats itself, so that n-gram types have something to find.
+Result<std::vector<DrafterPoint>> measure_drafters(engine::EngineOptions options) {
+    constexpr int32_t kPrompt = 256;
+    constexpr int32_t kTokens = 96;
+    options.n_parallel = 1;
+    options.n_ctx = kPromptSize;
+    options.spec.adaptive = false;  // what a draft costs, not whether it pays
+    options.progress = nullptr;
+    FORESAY_TRY(const auto engine, engine::Engine::create(options));
+    const std::vector<vocab::TokenId> sentence =
+        engine->vocab()->encode("The river runs past the old mill and the mill stands by the river. ", true, false);
+    if (sentence.empty()) {
+        return error(Code::kUnsupported, "the vocabulary can't write the text of the measurement");
+    }
+    engine::Request request;
+    for (int32_t i = 0; i < kPrompt; ++i) {
+        request.prompt.push_back(sentence[static_cast<size_t>(i) % sentence.size()]);
+    }
+    request.n_predict = kTokens;
+    request.sampling.temperature = 0.0F;
+    request.sampling.ignore_eos = true;
+    // The first run plans the passes, the second is timed.
+    std::vector<engine::DrafterFigures> before;
+    std::vector<engine::DrafterFigures> after;
+    for (auto* figures : {&before, &after}) {
+        const auto sink = std::make_shared<BenchSink>();
+        FORESAY_CHECK_OK(engine->submit(request, sink));
+        FORESAY_CHECK_OK(sink->wait());
+        *figures = engine->metrics().drafters;
+    }
+    std::vector<DrafterPoint> points;
+    for (size_t i = 0; i < after.size(); ++i) {
+        const engine::DrafterFigures& a = after[i];
+        const engine::DrafterFigures& b = before[i];
+        const auto calls = static_cast<double>(std::max<uint64_t>(1, a.calls - b.calls));
+        const auto tokens = static_cast<double>(a.tokens - b.tokens);
+        points.push_back({a.name, (a.draft_ms - b.draft_ms) / calls,
+                          tokens > 0 ? (a.draft_ms - b.draft_ms + a.observe_ms - b.observe_ms) / tokens : 0.0,
+                          (a.observe_ms - b.observe_ms) / calls, tokens / calls, a.weight_bytes, a.state_bytes});
+    }
+    return points;
+}
+
 Result<BenchReport> measure(const Options& options) {
     const engine::EngineOptions& engine = options.engine;
     if (engine.device != "cpu") {
@@ -138,7 +197,7 @@ Result<BenchReport> measure(const Options& options) {
     runner_options.type_k = engine.cache_type_k;
     runner_options.type_v = engine.cache_type_v;
     runner_options.label = "bench";
-    FORESAY_TRY(const auto runner, model::Runner::create(std::move(model), {backend.get()}, runner_options));
+    FORESAY_TRY(auto runner, model::Runner::create(std::move(model), {backend.get()}, runner_options));
     std::vector<int32_t> ns;
     for (int32_t n = 1; n <= 16; ++n) {
         ns.push_back(n);
@@ -161,6 +220,10 @@ Result<BenchReport> measure(const Options& options) {
         report.depths.push_back({depth, curve[0].median_ms, 1000.0 * kPromptSize / curve[1].median_ms});
     }
     report.peak_rss_bytes = peak_rss_bytes();
+    if (engine.spec.any()) {
+        runner.reset();  // its weights: the engine loads them anew
+        FORESAY_TRY(report.drafters, measure_drafters(engine));
+    }
     return report;
 }
 

@@ -100,6 +100,16 @@ Json to_json(const BenchReport& report) {
                                    {"other_ms", point.theirs_ms},
                                    {"ratio", point.ours_ms / point.theirs_ms}});
     }
+    for (const DrafterPoint& point : report.drafters) {
+        json["drafters"].push_back({{"name", point.name},
+                                    {"draft_ms", point.call_ms},
+                                    {"tokens", point.tokens},
+                                    {"ms_per_token", point.token_ms},
+                                    {"observe_ms", point.observe_ms},
+                                    {"ratio", point.token_ms / report.curve.front().median_ms},
+                                    {"weight_bytes", point.weight_bytes},
+                                    {"state_bytes", point.state_bytes}});
+    }
     json["load_s"] = report.load_s;
     json["peak_rss_bytes"] = report.peak_rss_bytes;
     json["file_bytes"] = report.file_bytes;
@@ -125,6 +135,15 @@ void print_report(const BenchReport& report) {
         for (const AgainstPoint& point : report.against) {
             fmt::print("{:<10} {:8.2f}  {:9.2f}  {:6.2f}\n", point.what, point.ours_ms, point.theirs_ms,
                        point.ours_ms / point.theirs_ms);
+        }
+    }
+    if (!report.drafters.empty()) {
+        fmt::print("\ndrafter        draft ms   tokens   ms/token   of t(1)   weights      state\n");
+        for (const DrafterPoint& point : report.drafters) {
+            fmt::print("{:<13} {:9.3f}  {:7.1f}  {:9.3f}  {:8.3f}   {:<10}   {}\n", point.name,
+                       point.call_ms + point.observe_ms, point.tokens, point.token_ms,
+                       point.token_ms / report.curve.front().median_ms, human_bytes(point.weight_bytes),
+                       human_bytes(point.state_bytes));
         }
     }
     fmt::print("\nload {:.2f} s, peak memory {}, file {}, plans built {}, found again {}\n", report.load_s,

@@ -23,6 +23,17 @@ struct AgainstPoint {
     double theirs_ms = 0;
 };
 
+/// What one drafter costs beside its target, drafting as many tokens as --spec-draft-n-max says.
+struct DrafterPoint {
+    std::string name;
+    double call_ms = 0.0;     ///< one draft: its catch-up with the last round and all its steps
+    double token_ms = 0.0;    ///< of a drafted token
+    double observe_ms = 0.0;  ///< per draft: taking over the target's rows
+    double tokens = 0.0;      ///< per draft
+    uint64_t weight_bytes = 0;
+    uint64_t state_bytes = 0;  ///< of one slot
+};
+
 struct BenchReport {
     std::string model;
     std::string isa;
@@ -33,6 +44,7 @@ struct BenchReport {
     std::vector<model::CostPoint> curve;  ///< the last point is the prompt's
     std::vector<DepthPoint> depths;
     std::vector<AgainstPoint> against;
+    std::vector<DrafterPoint> drafters;
     uint64_t plan_hits = 0;
     uint64_t plan_misses = 0;
 };

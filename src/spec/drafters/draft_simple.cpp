@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "spec/drafters/choice.h"
+#include "spec/drafters/slot_state.h"
 
 namespace foresay::spec {
 namespace {
@@ -88,8 +89,36 @@ int32_t DraftSimple::n_missed(int slot, std::span<const TokenId> tokens) const {
     return std::max(0, static_cast<int32_t>(tokens.size()) - 1 - static_cast<int32_t>(common));
 }
 
+std::vector<std::byte> DraftSimple::save(int slot) const {
+    if (runner_->has_state()) {
+        return {};  // its state isn't cells: it evaluates the text again
+    }
+    SavedState state;
+    state.tokens = slots_[static_cast<size_t>(slot)].tokens;
+    state.n_stored = state.n_cells = static_cast<int32_t>(state.tokens.size());
+    return pack_state(state, &runner_->kv(), slot);
+}
+
+Status DraftSimple::restore(int slot, std::span<const std::byte> state) {
+    reset(slot);
+    if (runner_->has_state()) {
+        return ok();
+    }
+    FORESAY_TRY(SavedState read, unpack_state(state, 0, runner_->kv().n_ctx_slot(), runner_->model().hparams().n_vocab,
+                                              &runner_->kv(), slot));
+    if (read.base != 0 || read.n_cells != static_cast<int32_t>(read.tokens.size())) {
+        return error(Code::kBadFile, "has another count of cells than of tokens", "the drafter's state");
+    }
+    slots_[static_cast<size_t>(slot)].tokens = std::move(read.tokens);
+    return ok();
+}
+
 size_t DraftSimple::memory_bytes() const {
-    return runner_->model().weight_bytes() + runner_->kv().bytes();
+    return runner_->model().weight_bytes() + state_bytes();
+}
+
+size_t DraftSimple::state_bytes() const {
+    return runner_->kv().bytes() + runner_->state_bytes();
 }
 
 Status DraftSimple::catch_up(std::span<const DraftRequest> requests, const std::vector<size_t>& active,

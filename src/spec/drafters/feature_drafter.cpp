@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
+
+#include "spec/drafters/slot_state.h"
 
 namespace foresay::spec {
 namespace {
@@ -43,6 +46,7 @@ FeatureDrafter::FeatureDrafter(std::unique_ptr<Net> net, size_t row_width, const
       target_vocab_(setup.target->vocab()),
       n_vocab_target_(setup.target->hparams().n_vocab),
       n_ubatch_(std::max(1, setup.n_ubatch)),
+      n_ctx_(setup.net.n_ctx_slot),
       n_max_(setup.n_max) {}
 
 void FeatureDrafter::copy_row(const model::Runner& target, size_t i_row, std::span<float> row) const {
@@ -166,8 +170,37 @@ int32_t FeatureDrafter::n_missed(int slot, std::span<const TokenId> tokens) cons
     return log.leads_to(tokens) ? std::max(0, log.n_pending() - n_usual) : 0;
 }
 
+std::vector<std::byte> FeatureDrafter::save(int slot) const {
+    const FeatureLog& log = logs_[static_cast<size_t>(slot)];
+    const auto tokens = log.tokens();
+    const auto rows = log.pending();
+    SavedState state;
+    state.base = log.base();
+    state.n_stored = log.n_stored();
+    state.n_cells = cells_of(log.n_stored());
+    state.tokens.assign(tokens.begin(), tokens.end());
+    state.rows.assign(rows.begin(), rows.end());
+    return pack_state(state, net_->has_cache() ? &net_->kv() : nullptr, slot);
+}
+
+Status FeatureDrafter::restore(int slot, std::span<const std::byte> state) {
+    FeatureLog& log = log_of(slot);
+    log.clear();
+    FORESAY_TRY(SavedState read, unpack_state(state, log.width(), n_ctx_, n_vocab_target_,
+                                              net_->has_cache() ? &net_->kv() : nullptr, slot));
+    if (read.n_cells != cells_of(read.n_stored)) {
+        return error(Code::kBadFile, "has another count of cells than of tokens", "the drafter's state");
+    }
+    log.assign(read.base, std::move(read.tokens), read.n_stored, std::move(read.rows));
+    return ok();
+}
+
 size_t FeatureDrafter::memory_bytes() const {
-    size_t bytes = net_->memory_bytes();
+    return net_->draft().weight_bytes() + state_bytes();
+}
+
+size_t FeatureDrafter::state_bytes() const {
+    size_t bytes = net_->has_cache() ? net_->kv().bytes() : 0;
     for (const FeatureLog& log : logs_) {
         bytes += log.bytes();
     }

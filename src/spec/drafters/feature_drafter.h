@@ -34,7 +34,10 @@ class FeatureDrafter : public Drafter {
     void shifted(int slot, int32_t keep, int32_t discard) override;
     void reset(int slot) override;
     int32_t n_missed(int slot, std::span<const TokenId> tokens) const override;
+    std::vector<std::byte> save(int slot) const override;
+    Status restore(int slot, std::span<const std::byte> state) override;
     size_t memory_bytes() const override;
+    size_t state_bytes() const override;
 
     void set_probe(const DraftProbe& probe) override { probe_ = probe; }
 
@@ -106,11 +109,17 @@ class FeatureDrafter : public Drafter {
     std::vector<TokenId> d2t_;
 
   private:
+    /// Cells in its cache when the log has stored n.
+    int32_t cells_of(int32_t n_stored) const {
+        return net_->has_cache() && n_stored > 0 ? n_stored + extra_cells() : 0;
+    }
+
     std::unique_ptr<Net> net_;
     std::vector<FeatureLog> logs_;  ///< by slot
     std::shared_ptr<const vocab::Vocab> target_vocab_;
     int32_t n_vocab_target_ = 0;
     int32_t n_ubatch_ = 512;
+    int32_t n_ctx_ = 0;
     int32_t n_max_ = INT32_MAX;
     DraftProbe probe_;
 };

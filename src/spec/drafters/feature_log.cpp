@@ -1,6 +1,7 @@
 #include "spec/drafters/feature_log.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/assert.h"
 
@@ -23,6 +24,14 @@ void FeatureLog::rewind_to(int32_t pos) {
     n_stored_ = std::min(n_stored_, cell);
     tokens_.resize(static_cast<size_t>(cell));
     rows_.resize(static_cast<size_t>(cell - n_stored_) * width_);
+}
+
+void FeatureLog::assign(int32_t base, std::vector<vocab::TokenId> tokens, int32_t n_stored, std::vector<float> rows) {
+    FORESAY_ASSERT(rows.size() == (tokens.size() - static_cast<size_t>(n_stored)) * width_);
+    base_ = base;
+    tokens_ = std::move(tokens);
+    n_stored_ = n_stored;
+    rows_ = std::move(rows);
 }
 
 std::span<float> FeatureLog::append(int32_t pos, vocab::TokenId token) {

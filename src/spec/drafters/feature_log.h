@@ -53,6 +53,14 @@ class FeatureLog {
 
     void clear();
 
+    std::span<const vocab::TokenId> tokens() const { return tokens_; }
+
+    /// Rows of the cells from n_stored() on.
+    std::span<const float> pending() const { return rows_; }
+
+    /// As it was when these were taken from it.
+    void assign(int32_t base, std::vector<vocab::TokenId> tokens, int32_t n_stored, std::vector<float> rows);
+
     size_t bytes() const { return tokens_.capacity() * sizeof(vocab::TokenId) + rows_.capacity() * sizeof(float); }
 
   private:

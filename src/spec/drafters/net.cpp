@@ -257,8 +257,4 @@ void Net::shift(int slot, int32_t n, int32_t keep, int32_t discard) {
     });
 }
 
-size_t Net::memory_bytes() const {
-    return draft_->weight_bytes() + (kv_ == nullptr ? 0 : kv_->bytes());
-}
-
 }  // namespace foresay::spec

@@ -168,9 +168,6 @@ class Net {
     /// Context shift of one slot's n cells.
     void shift(int slot, int32_t n, int32_t keep, int32_t discard);
 
-    /// Its own weights, and its cache.
-    size_t memory_bytes() const;
-
   private:
     Net() = default;
     std::shared_ptr<const model::Model> draft_;
