@@ -71,6 +71,10 @@ struct WeightRequest {
     bool used_by_mul_mat = true;       ///< else only get_rows, norms and the like: keep plain, readable by row
     bool used_by_get_rows = false;     ///< both true: tied embeddings
     bool keep_mapped = false;          ///< bytes outlive the storage (mapping): the plain layout may point into them
+    /// Called during the load for parts of `bytes` that have been copied: their pages may be dropped, so that a file
+    /// and its copy are never in memory at once. May be empty. Rows may still be read from dropped pages: they come
+    /// back.
+    std::function<void(std::span<const std::byte>)> consumed = {};
 };
 
 class Backend {

@@ -174,6 +174,7 @@ Result<std::shared_ptr<const Model>> Model::load(const std::string& path, backen
         request.keep_mapped = true;  // the File lives as long as the Model
         request.used_by_get_rows = spec.use == Use::kEmbedding || spec.use == Use::kRows;
         request.used_by_mul_mat = spec.use == Use::kMulMat || (spec.use == Use::kEmbedding && tied);
+        request.consumed = [&file](std::span<const std::byte> bytes) { file.drop_pages(bytes); };
         std::vector<float> widened;
         try {
             if (spec.use == Use::kVector && request.dtype != DType::kF32) {
@@ -187,10 +188,6 @@ Result<std::shared_ptr<const Model>> Model::load(const std::string& path, backen
             auto storage = backend.load_weight(request);
             if (!storage.has_value()) {
                 return std::move(storage).error().context(spec.name);
-            }
-            if ((*storage)->data == nullptr || (*storage)->data < tensor->data.data() ||
-                (*storage)->data >= tensor->data.data() + tensor->bytes) {
-                file.drop_pages(tensor->data);
             }
             model->weights_.emplace(spec.name, std::move(*storage));
         } catch (const std::bad_alloc&) {

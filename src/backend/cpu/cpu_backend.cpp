@@ -24,6 +24,8 @@ class CpuBuffer : public backend::Buffer {
     Memory memory_;
 };
 
+constexpr int64_t kSlabBytes = 16 << 20;  // of a weight packed at once: what a load needs beside the tiles
+
 Error no_memory(std::string_view what, size_t bytes) {
     return error(Code::kOutOfMemory, fmt::format("can't allocate {} bytes for {}", bytes, what), "cpu");
 }
@@ -91,16 +93,29 @@ Result<std::unique_ptr<graph::Storage>> CpuBackend::load_weight(const backend::W
         }
         auto* tiles = reinterpret_cast<uint8_t*>(storage->piece.data);
         const TileLayout& layout = storage->layout;
-        // Packed by the threads that will read it later: ranges are the same, so pages land near them.
-        pool_->run([&](Worker& worker) {
-            worker.for_chunks(n_matrices * layout.n_groups, 4, [&](int64_t first, int64_t last) {
-                for (int64_t group = first; group < last; ++group) {
-                    const auto matrix = static_cast<size_t>(group / layout.n_groups);
-                    pack_group(layout, request.bytes.data() + matrix * matrix_bytes, group % layout.n_groups,
-                               tiles + group * layout.group_bytes);
-                }
+        const size_t group_bytes = row_bytes(request.dtype, request.ne[0]) * kTileRows;
+        const auto offset_of = [&](int64_t group) {
+            return static_cast<size_t>(group / layout.n_groups) * matrix_bytes +
+                   static_cast<size_t>(group % layout.n_groups) * group_bytes;
+        };
+        const int64_t n_groups = n_matrices * layout.n_groups;
+        const int64_t slab = std::max<int64_t>(kSlabBytes / static_cast<int64_t>(group_bytes), 1);
+        for (int64_t begin = 0; begin < n_groups; begin += slab) {
+            const int64_t end = std::min(begin + slab, n_groups);
+            pool_->run([&](Worker& worker) {
+                worker.for_chunks(end - begin, 4, [&](int64_t first, int64_t last) {
+                    for (int64_t group = begin + first; group < begin + last; ++group) {
+                        const auto matrix = static_cast<size_t>(group / layout.n_groups);
+                        pack_group(layout, request.bytes.data() + matrix * matrix_bytes, group % layout.n_groups,
+                                   tiles + group * layout.group_bytes);
+                    }
+                });
             });
-        });
+            if (request.consumed) {
+                const size_t from = offset_of(begin);
+                request.consumed(request.bytes.subspan(from, (end < n_groups ? offset_of(end) : expected) - from));
+            }
+        }
         storage->tiles = tiles;
         storage->bytes = tile_bytes;
         if (request.used_by_get_rows && request.keep_mapped) {
@@ -119,6 +134,9 @@ Result<std::unique_ptr<graph::Storage>> CpuBackend::load_weight(const backend::W
         return no_memory(request.name, expected);
     }
     std::memcpy(storage->piece.data, request.bytes.data(), expected);
+    if (request.consumed) {
+        request.consumed(request.bytes);
+    }
     storage->data = storage->piece.data;
     storage->bytes = expected;
     return storage;
