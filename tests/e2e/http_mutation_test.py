@@ -106,3 +106,5 @@ def test_mutated_requests_get_answers_and_leave_the_server_as_it_was(small):
     assert n > 20 and statuses.get(400) and statuses.get(200), (n, statuses)
     assert small.client.post("/completion", json=known).json()["content"] == before
     assert not any(slot["is_processing"] for slot in small.client.get("/slots").json())
+    # What a client sent must not act on the terminal that shows the log.
+    assert not any(re.search("[\x00-\x08\x0e-\x1f\ufffd]", line) for line in small.log)

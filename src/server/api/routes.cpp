@@ -39,13 +39,27 @@ constexpr std::array<std::string_view, 9> kLaterRoutes{
     "/v1/audio/transcriptions",
     "/v1/systemone"};
 
+/// Of what a client sent, for the log: 128 bytes at most, others than printable ASCII as \xNN, so that no terminal or
+/// log reader takes them for its own.
+std::string log_text(std::string_view text) {
+    std::string out;
+    for (const char c : text.substr(0, 128)) {
+        if (c > ' ' && c < '\x7f') {
+            out += c;
+        } else {
+            out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+        }
+    }
+    return out;
+}
+
 /// Adds the CORS headers to whatever is answered, and writes the log line.
 class RoutedWriter final : public http::ResponseWriter {
   public:
     RoutedWriter(std::shared_ptr<http::ResponseWriter> inner, http::Headers headers, const http::HttpRequest& request)
         : inner_(std::move(inner)),
           headers_(std::move(headers)),
-          line_(fmt::format("{} {} {}", request.method, request.path.substr(0, 128), request.remote)),
+          line_(fmt::format("{} {} {}", log_text(request.method), log_text(request.path), request.remote)),
           is_quiet_(request.method == "GET" || request.method == "HEAD" || request.method == "OPTIONS") {}
 
     void post(std::function<void()> task) override { inner_->post(std::move(task)); }
