@@ -73,10 +73,9 @@ Result<std::string> Interpreter::run(const Body& body, const nlohmann::ordered_j
     auto own = std::make_shared<Scope>();
     own->parent = scope_;
     scope_ = std::move(own);
-    std::string text;
-    out_ = &text;
+    out_ = &text_;
     FORESAY_CHECK_OK(execute(body));
-    return text;
+    return std::move(text_);
 }
 
 Status Interpreter::too_deep() const {

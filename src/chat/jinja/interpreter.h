@@ -81,7 +81,8 @@ class Interpreter {
     std::shared_ptr<Scope> scope_;
     /// Scopes that macros keep: freed at the end, as a macro in its own scope is a cycle.
     std::vector<std::shared_ptr<Scope>> kept_;
-    std::string* out_ = nullptr;
+    std::string text_;            ///< what has been printed outside macros
+    std::string* out_ = nullptr;  ///< where output goes now
     int depth_ = 0;
 };
 
