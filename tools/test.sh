@@ -8,7 +8,7 @@
 # FORESAY_SHARED   reference data (goldens); default ../shared beside the repository
 # FORESAY_MODELS   model files; default ~/.cache/foresay/models (tools/fetch_models.py puts them there)
 # FORESAY_JOBS     parallel compilers; default: the number of processors
-# FORESAY_FUZZ_S   seconds per fuzz target; default 20
+# FORESAY_FUZZ_S   seconds per fuzz target; default 12
 # FORESAY_TEST_MIN most minutes of all stages together; default 84
 #
 # A stage is a line of STAGES and a function of that name in tools/test_stages.sh.
@@ -31,7 +31,7 @@ tidy        10    clang-tidy over changed files, or a subset
 export FORESAY_SHARED=${FORESAY_SHARED:-$root/../shared}
 export FORESAY_MODELS=${FORESAY_MODELS:-${XDG_CACHE_HOME:-$HOME/.cache}/foresay/models}
 jobs=${FORESAY_JOBS:-$(nproc)}
-fuzz_seconds=${FORESAY_FUZZ_S:-20}
+fuzz_seconds=${FORESAY_FUZZ_S:-12}
 deadline=$((SECONDS + ${FORESAY_TEST_MIN:-84} * 60))
 logs=$root/build/test-logs
 mkdir -p "$logs"
