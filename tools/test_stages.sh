@@ -94,7 +94,7 @@ stage_tsan() {
 }
 
 # Patterns over test names.
-HEAVY_TESTS='real_models|engine_life|strict_identity|verification_protocol|capacity|synthetic_models|drafters|identity|rollback|structured|prompt_cache'
+HEAVY_TESTS='real_models|acceptance_rules|engine_life|strict_identity|verification_protocol|capacity|synthetic_models|drafters|identity|rollback|structured|prompt_cache'
 THREAD_TESTS='^(base|engine|server|sched|backend_cpu)_test$'
 
 test_targets() {  # preset: the names of its test programs (a CTest test of another kind has no target)

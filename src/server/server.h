@@ -33,7 +33,6 @@ struct ServerOptions {
     bool cors_credentials = true;
     std::string cors_methods = "GET, POST, DELETE, OPTIONS";
     std::string cors_headers = "*";
-    int sse_ping_interval_s = 30;  ///< comment line after so long a silence in a stream; -1: never
 
     size_t max_body_bytes = size_t{64} << 20;    ///< above: 413
     size_t max_header_bytes = size_t{16} << 10;  ///< above: 431
@@ -43,20 +42,21 @@ struct ServerOptions {
     int head_timeout_s = 30;                     ///< a request's head must be complete by then
     int keep_alive_s = 5;                        ///< idle time between requests of one connection
     int shutdown_grace_s = 3;                    ///< running replies get so long after a signal
+    int sse_ping_interval_s = 30;                ///< comment line after so long a silence in a stream; -1: never
 
     // Defaults of requests (the "srv" column of server-api.md 4.2).
     sampling::Params sampling_defaults;
     int32_t n_predict = -1;
-    std::vector<std::string> stop;
-    bool cache_prompt = true;
     int32_t n_cache_reuse = 0;
+    std::vector<std::string> stop;
     std::string chat_template;  ///< a built-in format's name or a template's text; empty: the model's own, else ChatML
-    bool jinja = true;          ///< false: built-in formats only, and requests can't have tools
+    bool cache_prompt = true;
+    bool jinja = true;  ///< false: built-in formats only, and requests can't have tools
     bool prefill_assistant = true;
     bool skip_chat_parsing = false;         ///< thoughts and calls stay in the content
+    std::optional<bool> thinking;           ///< absent: the template's default
     std::string chat_template_kwargs;       ///< a JSON object; empty: none
     std::string reasoning_format = "auto";  ///< none, auto, deepseek, deepseek-legacy
-    std::optional<bool> thinking;           ///< absent: the template's default
     std::string reasoning_effort;           ///< empty: the template's default
     int32_t embd_normalize = 2;             ///< of POST /embedding
 };

@@ -77,7 +77,7 @@ double median(std::vector<double> values) {
 }
 
 void show_round(const char* what, int32_t round, int32_t rounds) {
-    std::fprintf(stderr, "\r%s: round %d of %d%s", what, round, rounds, round == rounds ? "\n" : "");
+    (void)std::fprintf(stderr, "\r%s: round %d of %d%s", what, round, rounds, round == rounds ? "\n" : "");
 }
 
 /// Ours and theirs in turn, so that a noisy minute hits both.

@@ -48,7 +48,7 @@ class TextSink : public engine::Sink {
         }
         if (print_ && !text.empty()) {
             std::fwrite(text.data(), 1, text.size(), stdout);
-            std::fflush(stdout);
+            (void)std::fflush(stdout);
         }
     }
 
@@ -101,12 +101,12 @@ Status run(const Options& options) {
     const auto sink = std::make_shared<TextSink>(true);
     FORESAY_TRY(const engine::Final result, generate(*engine, make_request(options, prompt), sink));
     std::fputc('\n', stdout);
-    std::fflush(stdout);
+    (void)std::fflush(stdout);
 
     std::optional<Plain> plain;
     if (options.local.compare_plain && options.engine.spec.any()) {
         if (options.log.level <= log::Level::kInfo) {
-            std::fprintf(stderr, "the same without speculation ...\n");
+            (void)std::fprintf(stderr, "the same without speculation ...\n");
         }
         engine::Request request = make_request(options, prompt);
         request.sampling.seed = result.seed;  // a random seed was drawn: the comparison needs the same one
@@ -117,7 +117,7 @@ Status run(const Options& options) {
         plain = Plain{plain_result.timings, plain_sink->ids() == sink->ids() && plain_sink->text() == sink->text()};
     }
     // Not through the log: these are the command's result, whatever the verbosity.
-    std::fprintf(stderr, "%s\n", figures_line(result.timings, plain).c_str());
+    (void)std::fprintf(stderr, "%s\n", figures_line(result.timings, plain).c_str());
     engine->shutdown();
     return ok();
 }

@@ -199,7 +199,7 @@ void quieten_log(const log::Options& options) {
 
 ProgressLine::~ProgressLine() {
     if (on_terminal_ && width_ > 0) {
-        std::fprintf(stderr, "\r%*s\r", static_cast<int>(width_), "");
+        (void)std::fprintf(stderr, "\r%*s\r", static_cast<int>(width_), "");
     }
 }
 
@@ -207,12 +207,12 @@ void ProgressLine::show(const std::string& text, double share) {
     const std::string head = text.substr(0, text.find(':'));
     const std::string line = fmt::format("{:3.0f} %  {}", 100.0 * share, on_terminal_ ? text : head);
     if (on_terminal_) {
-        std::fprintf(stderr, "\r%-*s", static_cast<int>(width_), line.c_str());
+        (void)std::fprintf(stderr, "\r%-*s", static_cast<int>(width_), line.c_str());
         width_ = std::max(width_, line.size());
     } else if (head != last_) {
-        std::fprintf(stderr, "%s\n", line.c_str());
+        (void)std::fprintf(stderr, "%s\n", line.c_str());
     }
-    std::fflush(stderr);
+    (void)std::fflush(stderr);
     last_ = head;
 }
 
