@@ -46,6 +46,13 @@ def test_missing_model_file_is_an_error_that_names_it(foresay, command):
     assert "/nonexistent/model.gguf" in result.stderr
 
 
+def test_a_text_that_cannot_be_written_is_an_error(binary, clean_env, smollm):
+    with open("/dev/full", "w") as full:
+        result = subprocess.run([str(binary), "run", "-m", str(smollm), "-p", "a", "-n", "2"], stdout=full, stderr=subprocess.PIPE,
+                                text=True, env=clean_env)
+    assert result.returncode == 1 and "standard output" in result.stderr
+
+
 def test_inspect_tells_what_the_file_holds(foresay, smollm):
     result = foresay("inspect", smollm)
     assert result.returncode == 0

@@ -47,7 +47,7 @@ class TextSink : public engine::Sink {
             ids_.push_back(*id);
         }
         if (print_ && !text.empty()) {
-            std::fwrite(text.data(), 1, text.size(), stdout);
+            (void)std::fwrite(text.data(), 1, text.size(), stdout);
             (void)std::fflush(stdout);
         }
     }
@@ -96,12 +96,16 @@ Status run(const Options& options) {
     }
     const std::vector<vocab::TokenId> prompt = engine->vocab()->encode(text, true, true);
     if (options.local.print_prompt) {
-        std::fwrite(text.data(), 1, text.size(), stdout);
+        (void)std::fwrite(text.data(), 1, text.size(), stdout);
     }
     const auto sink = std::make_shared<TextSink>(true);
     FORESAY_TRY(const engine::Final result, generate(*engine, make_request(options, prompt), sink));
-    std::fputc('\n', stdout);
+    (void)std::fputc('\n', stdout);
     (void)std::fflush(stdout);
+    // The stream remembers a write that failed: a text on a full disk isn't a result.
+    if (std::ferror(stdout) != 0) {
+        return error(Code::kIo, "can't write the whole text", "standard output");
+    }
 
     std::optional<Plain> plain;
     if (options.local.compare_plain && options.engine.spec.any()) {
