@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "spec/drafters/choice.h"
-
 namespace foresay::spec {
 namespace {
 
@@ -123,6 +121,7 @@ Status DraftAssistant::draft_all(std::vector<Active>& active) {
     const auto n_vocab = static_cast<size_t>(net().draft().hparams().n_vocab);
     const int32_t window = net().draft().hparams().sliding_window;
     std::vector<Active*> drafting;
+    drafting.reserve(active.size());
     std::vector<float> hidden;
     std::vector<TokenId> tokens;
     for (Active& a : active) {
@@ -156,17 +155,10 @@ Status DraftAssistant::draft_all(std::vector<Active>& active) {
         tokens.clear();
         for (size_t k = 0; k < drafting.size(); ++k) {
             Active& a = *drafting[k];
-            const auto row = logits.subspan(k * n_vocab, n_vocab);
-            probe(a.slot(), i_draft, row);
-            const TenBest best = ten_best(row);
-            if (best.n == 0 || best.top_share() < a.request->p_min || best.ids[0] >= target_n_vocab()) {
-                continue;
-            }
-            a.draft->tokens.push_back(best.ids[0]);
-            if (i_draft + 1 < a.n_max && goes_on(best.ids[0])) {
+            if (const auto id = take_best(a, i_draft, logits.subspan(k * n_vocab, n_vocab))) {
                 const auto from = fed_back.subspan(k * width, width);
                 hidden.insert(hidden.end(), from.begin(), from.end());
-                tokens.push_back(best.ids[0]);
+                tokens.push_back(*id);
                 still.push_back(&a);
             }
         }

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "spec/drafters/choice.h"
-
 namespace foresay::spec {
 namespace {
 
@@ -136,6 +134,7 @@ Status DraftEagle3::draft_all(std::vector<Active>& active) {
     const auto n_vocab = static_cast<size_t>(net().draft().hparams().drafter.n_vocab_draft);
     const auto width = static_cast<size_t>(net().draft().hparams().n_embd);
     std::vector<Active*> drafting;
+    drafting.reserve(active.size());
     for (Active& a : active) {
         drafting.push_back(&a);
     }
@@ -148,19 +147,8 @@ Status DraftEagle3::draft_all(std::vector<Active>& active) {
         carried.clear();
         for (size_t k = 0; k < drafting.size(); ++k) {
             Active& a = *drafting[k];
-            const auto row = logits.subspan(k * n_vocab, n_vocab);
-            probe(a.slot(), i_draft, row);
-            const TenBest best = ten_best(row);
-            if (best.n == 0 || best.top_share() < a.request->p_min) {
-                continue;
-            }
-            const TokenId id = target_id(best.ids[0]);
-            if (id >= target_n_vocab()) {
-                continue;
-            }
-            a.draft->tokens.push_back(id);
-            if (i_draft + 1 < a.n_max && goes_on(id)) {
-                next.tokens.push_back(id);
+            if (const auto id = take_best(a, i_draft, logits.subspan(k * n_vocab, n_vocab))) {
+                next.tokens.push_back(*id);
                 next.cells.push_back(a.cell + i_draft);
                 next.slots.push_back(a.slot());
                 next.outputs.push_back(static_cast<int32_t>(next.tokens.size()) - 1);

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "model/graph_context.h"
-#include "spec/drafters/choice.h"
 
 namespace foresay::spec {
 namespace {
@@ -134,6 +133,7 @@ Status DraftNextn::draft_all(std::vector<Active>& active) {
     const auto n_vocab = static_cast<size_t>(net().draft().hparams().n_vocab);
     const size_t width = zeros_.size();
     std::vector<Active*> drafting;
+    drafting.reserve(active.size());
     for (Active& a : active) {
         drafting.push_back(&a);
     }
@@ -147,15 +147,8 @@ Status DraftNextn::draft_all(std::vector<Active>& active) {
         fed_back.assign(hidden.begin(), hidden.end());
         for (size_t k = 0; k < drafting.size(); ++k) {
             Active& a = *drafting[k];
-            const auto row = logits.subspan(k * n_vocab, n_vocab);
-            probe(a.slot(), i_draft, row);
-            const TenBest best = ten_best(row);
-            if (best.n == 0 || best.top_share() < a.request->p_min || best.ids[0] >= target_n_vocab()) {
-                continue;
-            }
-            a.draft->tokens.push_back(best.ids[0]);
-            if (i_draft + 1 < a.n_max && goes_on(best.ids[0])) {
-                next.push_back({best.ids[0], a.cell + 1 + i_draft, a.slot(),
+            if (const auto id = take_best(a, i_draft, logits.subspan(k * n_vocab, n_vocab))) {
+                next.push_back({*id, a.cell + 1 + i_draft, a.slot(),
                                 std::span<const float>(fed_back).subspan(k * width, width), true});
                 still.push_back(&a);
             }

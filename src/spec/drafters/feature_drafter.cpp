@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "spec/drafters/choice.h"
 #include "spec/drafters/slot_state.h"
 
 namespace foresay::spec {
@@ -162,6 +163,20 @@ void FeatureDrafter::shifted(int slot, int32_t keep, int32_t discard) {
 
 void FeatureDrafter::reset(int slot) {
     log_of(slot).clear();
+}
+
+std::optional<TokenId> FeatureDrafter::take_best(Active& a, int32_t i_draft, std::span<const float> row) const {
+    probe(a.slot(), i_draft, row);
+    const TenBest best = ten_best(row);
+    if (best.n == 0 || best.top_share() < a.request->p_min) {
+        return std::nullopt;
+    }
+    const TokenId id = target_id(best.ids[0]);
+    if (id >= target_n_vocab()) {
+        return std::nullopt;
+    }
+    a.draft->tokens.push_back(id);
+    return i_draft + 1 < a.n_max && goes_on(id) ? std::optional(id) : std::nullopt;
 }
 
 int32_t FeatureDrafter::n_missed(int slot, std::span<const TokenId> tokens) const {

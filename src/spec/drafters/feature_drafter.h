@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "spec/drafter.h"
@@ -89,6 +90,10 @@ class FeatureDrafter : public Drafter {
 
     /// True when drafting may go on behind this token.
     bool goes_on(TokenId id) const { return !target_vocab_->is_eog(id); }
+
+    /// Appends the best token of `row` (logits of the drafter's head) as the i-th of the draft, unless p_min or the
+    /// target's vocabulary forbids it. Returns the token when the draft goes on behind it.
+    std::optional<TokenId> take_best(Active& a, int32_t i_draft, std::span<const float> row) const;
 
     int32_t target_n_vocab() const { return n_vocab_target_; }
 
