@@ -19,21 +19,19 @@ void BM_ReadBandwidth(benchmark::State& state) {
     auto pool = *ThreadPool::create(static_cast<int>(state.range(0)));
     std::atomic<uint64_t> total{0};
     for (auto _ : state) {
-        pool->run([&](Worker& worker) {
-            worker.for_chunks(kBytes / kPiece, 16, [&](int64_t begin, int64_t end) {
-                uint64_t sum[8] = {};
-                const auto* p = reinterpret_cast<const uint64_t*>(memory.data() + begin * kPiece);
-                const auto* last = reinterpret_cast<const uint64_t*>(memory.data() + end * kPiece);
-                for (; p < last; p += 8) {
-                    for (int i = 0; i < 8; ++i) {
-                        sum[i] += p[i];
-                    }
-                    __builtin_prefetch(p + 512);
+        pool->for_chunks(kBytes / kPiece, 16, [&](int64_t begin, int64_t end) {
+            uint64_t sum[8] = {};
+            const auto* p = reinterpret_cast<const uint64_t*>(memory.data() + begin * kPiece);
+            const auto* last = reinterpret_cast<const uint64_t*>(memory.data() + end * kPiece);
+            for (; p < last; p += 8) {
+                for (int i = 0; i < 8; ++i) {
+                    sum[i] += p[i];
                 }
-                for (const uint64_t part : sum) {
-                    total.fetch_add(part, std::memory_order_relaxed);
-                }
-            });
+                __builtin_prefetch(p + 512);
+            }
+            for (const uint64_t part : sum) {
+                total.fetch_add(part, std::memory_order_relaxed);
+            }
         });
     }
     benchmark::DoNotOptimize(total.load());

@@ -1,58 +1,33 @@
-// A persistent pool of threads that run one function together, split work in chunks and meet at barriers.
+// A persistent pool of threads that work through the steps of a run together. A step is over when its items are done,
+// not when every thread has come by: a thread that the system took off its CPU holds up at most the chunk in its hand.
 // Owns the waiting policy: spin for a bounded time, then park, so that a busy neighbour costs its share and not more.
-// A program of many steps runs inside one run(): threads meet at barriers, they aren't woken per step.
-// Knows nothing of tensors. Read next: backend/cpu/program.h, the only heavy user.
+// Knows nothing of tensors. Read next: backend/cpu/cpu_backend.cpp, the only heavy user.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <utility>
+#include <type_traits>
 
 #include "base/result.h"
 
 namespace foresay {
 
-class ThreadPool;
-
-/// One thread's view of a run: its number, work splitting and the barrier. Lives as long as the pool; used by its own
-/// thread only. All threads of a run must make the same sequence of for_chunks() and barrier() calls.
-class Worker {
-  public:
-    int id() const { return id_; }
-
-    int n_threads() const { return n_threads_; }
-
-    /// Splits 0..n_items among the threads and calls fn(begin, end) on chunks of at most `chunk` items until none is
-    /// left. Each thread owns a contiguous range and takes chunks from its front; a thread that is done takes chunks
-    /// from the tail of the fullest other range. Doesn't wait at the end: a barrier() must come before the next
-    /// for_chunks(), or a thread that is ahead would take the unfinished range of one behind for a new one. Doesn't
-    /// call fn when others took everything.
-    template <typename Fn>
-    void for_chunks(int64_t n_items, int64_t chunk, Fn&& fn) {
-        using Plain = std::remove_reference_t<Fn>;
-        for_chunks_erased(
-            n_items, chunk,
-            [](void* context, int64_t begin, int64_t end) { (*static_cast<Plain*>(context))(begin, end); },
-            const_cast<void*>(static_cast<const void*>(&fn)));
-    }
-
-    /// Returns once every thread of the run has called it; what others wrote before is visible after.
-    void barrier();
-
-  private:
-    friend class ThreadPool;
-    using ChunkFn = void (*)(void* context, int64_t begin, int64_t end);
-    void for_chunks_erased(int64_t n_items, int64_t chunk, ChunkFn fn, void* context);
-
-    ThreadPool* pool_ = nullptr;
-    int id_ = 0;
-    int n_threads_ = 1;
-    uint32_t epoch_ = 0;          // counts for_chunks() calls: tags the ranges, so that they need no reset
-    uint32_t barrier_phase_ = 0;  // the generation that this thread will wait for next
+/// What a step consists of.
+struct PoolStep {
+    int64_t n_items = 0;
+    int64_t chunk = 1;  ///< items that a thread takes at a time, >= 1
 };
 
-/// A fixed set of threads; the caller of run() is thread 0. Threads: run() from one thread at a time.
+/// One chunk of a step, in a thread's hand.
+struct PoolChunk {
+    int64_t step = 0;
+    int64_t begin = 0;
+    int64_t end = 0;
+    int thread = 0;  ///< 0..n_threads-1: names scratch memory
+};
+
+/// A fixed set of threads; the caller of run_steps() is thread 0. Threads: runs come from one thread at a time.
 class ThreadPool {
   public:
     /// n_threads >= 1. Errors: invalid_argument; capacity when the system refuses a thread.
@@ -63,23 +38,50 @@ class ThreadPool {
 
     int n_threads() const { return n_threads_; }
 
-    /// Calls fn(Worker&) on every thread and returns when all are done.
+    /// Does n_steps steps one after another: step_of(i) gives a PoolStep, fn(const PoolChunk&) does a part of it. What
+    /// a step wrote is visible to the next. Each thread owns a contiguous range of a step and takes chunks from its
+    /// front; a thread that is done takes chunks from the tail of the fullest other range. step_of and fn are called
+    /// from any thread; fn must not throw.
+    template <typename StepOf, typename Fn>
+    void run_steps(int64_t n_steps, StepOf&& step_of, Fn&& fn) {
+        struct Both {
+            std::remove_reference_t<StepOf>* step_of;
+            std::remove_reference_t<Fn>* fn;
+        } both{&step_of, &fn};
+
+        run_erased({.n_steps = n_steps,
+                    .step_of = [](void* context, int64_t step) -> PoolStep {
+                        return (*static_cast<Both*>(context)->step_of)(step);
+                    },
+                    .fn = [](void* context, const PoolChunk& chunk) { (*static_cast<Both*>(context)->fn)(chunk); },
+                    .context = &both});
+    }
+
+    /// A run of one step; fn(begin, end).
     template <typename Fn>
-    void run(Fn&& fn) {
-        using Plain = std::remove_reference_t<Fn>;
-        run_erased([](void* context, Worker& worker) { (*static_cast<Plain*>(context))(worker); },
-                   const_cast<void*>(static_cast<const void*>(&fn)));
+    void for_chunks(int64_t n_items, int64_t chunk, Fn&& fn) {
+        run_steps(
+            1,
+            [&](int64_t) {
+                return PoolStep{n_items, chunk};
+            },
+            [&](const PoolChunk& piece) { fn(piece.begin, piece.end); });
     }
 
     /// CPUs that this process may use: the affinity mask (never 0).
     static int n_cpus();
 
   private:
-    friend class Worker;
-    using RunFn = void (*)(void* context, Worker& worker);
+    struct Run {
+        int64_t n_steps = 0;
+        PoolStep (*step_of)(void* context, int64_t step) = nullptr;
+        void (*fn)(void* context, const PoolChunk& chunk) = nullptr;
+        void* context = nullptr;
+    };
+
     struct Impl;
     ThreadPool(int n_threads, std::unique_ptr<Impl> impl);
-    void run_erased(RunFn fn, void* context);
+    void run_erased(const Run& run);
 
     int n_threads_ = 1;
     std::unique_ptr<Impl> impl_;

@@ -102,14 +102,12 @@ Result<std::unique_ptr<graph::Storage>> CpuBackend::load_weight(const backend::W
         const int64_t slab = std::max<int64_t>(kSlabBytes / static_cast<int64_t>(group_bytes), 1);
         for (int64_t begin = 0; begin < n_groups; begin += slab) {
             const int64_t end = std::min(begin + slab, n_groups);
-            pool_->run([&](Worker& worker) {
-                worker.for_chunks(end - begin, 4, [&](int64_t first, int64_t last) {
-                    for (int64_t group = begin + first; group < begin + last; ++group) {
-                        const auto matrix = static_cast<size_t>(group / layout.n_groups);
-                        pack_group(layout, request.bytes.data() + matrix * matrix_bytes, group % layout.n_groups,
-                                   tiles + group * layout.group_bytes);
-                    }
-                });
+            pool_->for_chunks(end - begin, 4, [&](int64_t first, int64_t last) {
+                for (int64_t group = begin + first; group < begin + last; ++group) {
+                    const auto matrix = static_cast<size_t>(group / layout.n_groups);
+                    pack_group(layout, request.bytes.data() + matrix * matrix_bytes, group % layout.n_groups,
+                               tiles + group * layout.group_bytes);
+                }
             });
             if (request.consumed) {
                 const size_t from = offset_of(begin);
@@ -176,21 +174,22 @@ Result<std::unique_ptr<backend::Program>> CpuBackend::compile(const graph::Graph
 
 void CpuBackend::run(backend::Program& program) {
     const auto& list = static_cast<const CpuProgram&>(program);
-    pool_->run([&list](Worker& worker) {
-        std::byte* scratch = list.scratch[static_cast<size_t>(worker.id())].data();
-        for (const Phase& phase : list.phases) {
-            worker.for_chunks(phase.n_items, 1, [&phase, scratch](int64_t begin, int64_t end) {
-                for (int64_t item = begin; item < end; ++item) {
-                    size_t i = phase.tasks.size() - 1;
-                    while (phase.first_item[i] > item) {
-                        --i;
-                    }
-                    phase.tasks[i]->run(item - phase.first_item[i], scratch);
+    pool_->run_steps(
+        static_cast<int64_t>(list.phases.size()),
+        [&list](int64_t i) {
+            return PoolStep{list.phases[static_cast<size_t>(i)].n_items, 1};
+        },
+        [&list](const PoolChunk& chunk) {
+            const Phase& phase = list.phases[static_cast<size_t>(chunk.step)];
+            std::byte* scratch = list.scratch[static_cast<size_t>(chunk.thread)].data();
+            for (int64_t item = chunk.begin; item < chunk.end; ++item) {
+                size_t i = phase.tasks.size() - 1;
+                while (phase.first_item[i] > item) {
+                    --i;
                 }
-            });
-            worker.barrier();
-        }
-    });
+                phase.tasks[i]->run(item - phase.first_item[i], scratch);
+            }
+        });
 }
 
 }  // namespace foresay::cpu
