@@ -35,6 +35,7 @@ spec::DraftSampling draft_sampling(const SpecOptions& spec, const Task& task, in
 }  // namespace
 
 Status EngineImpl::draft(std::vector<Block>& blocks) {
+    planned_ = {};
     if (drafter_ == nullptr) {
         return ok();
     }
@@ -72,11 +73,12 @@ Status EngineImpl::draft(std::vector<Block>& blocks) {
         ms_before[i] = drafter_->stats(i).draft_ms;
     }
     std::vector<spec::Draft> drafts;
-    planned_ = {};
     FORESAY_CHECK_OK(drafter_->propose(requests, drafts));
     if (planned_.drafter >= 0) {
         const auto i = static_cast<size_t>(planned_.drafter);
-        book_drafting(requests, drafts, drafter_->stats(i).draft_ms - ms_before[i]);
+        planned_.expected_ms = controller_->draft_ms(planned_.drafter, planned_.n_longest);
+        planned_.ms = drafter_->stats(i).draft_ms - ms_before[i];
+        book_drafting(requests, drafts, planned_.ms);
     }
     for (size_t i = 0; i < drafts.size(); ++i) {
         auto& draft = drafts[i];

@@ -146,7 +146,19 @@ Status EngineImpl::decode(std::vector<Block>& blocks) {
         const bool verifies_only =
             std::none_of(parts.begin(), parts.end(), [](const auto& part) { return part.first->is_prompt; });
         if (controller_ != nullptr && verifies_only) {
-            controller_->observe_pass(static_cast<int32_t>(rows.size()), ms_since(started));
+            const auto n_rows = static_cast<int32_t>(rows.size());
+            const double ms = ms_since(started);
+            if (planned_.drafter >= 0) {
+                log::debug(
+                    "round: {} slots, {} of them asked for up to {} drafted tokens, {} to read: {:.2f} ms "
+                    "(expected {:.2f} and reading); pass of {} rows {:.2f} ms (expected {:.2f})",
+                    parts.size(), planned_.slots.size(), planned_.n_longest, planned_.n_missed, planned_.ms,
+                    planned_.expected_ms, n_rows, ms, controller_->target().cost(n_rows));
+            } else {
+                log::debug("round: {} slots, pass of {} rows {:.2f} ms (expected {:.2f})", parts.size(), n_rows, ms,
+                           controller_->target().cost(n_rows));
+            }
+            controller_->observe_pass(n_rows, ms);
         }
         observe(rows);
         {

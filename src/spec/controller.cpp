@@ -19,16 +19,22 @@ constexpr int32_t kTrusted = 3;        // passes of a width before it can move t
 // Acceptance.
 constexpr double kSlotKeep = 0.98;
 constexpr double kAllKeep = 0.99;
-constexpr double kPriorWeight = 10.0;
+constexpr double kPriorWeight = 7.0;
 constexpr double kGuessWeight = 5.0;  // of the first guess, against what all slots have shown
 constexpr double kFirstGuess = 0.6;
 
 // Decisions.
-constexpr double kMargin = 1.01;           // a draft must promise at least this much over none
+constexpr double kMargin = 1.02;       // a draft must promise at least this much over none
+constexpr double kTrustWeight = 0.15;  // of one response, in how far promises are believed
+constexpr double kMostTrust = 1.0;
 constexpr double kUnknownDraftCost = 0.2;  // per drafted token, of a pass over one row
+constexpr int32_t kNoteworthy = 4;         // tokens per slot that the drafter has to read: fewer ride along
 constexpr double kUnknownReadCost = 0.3;   // per token read, of a drafted one: rows of one pass share the weights
 constexpr int32_t kGuessedLeft = 256;      // tokens that a response of unknown length goes on for
 constexpr int64_t kRefreshAge = 256;       // passes after which the width without drafts is measured again
+constexpr int64_t kStretchAge = 100;       // passes after which a width next to the chosen one is looked at again
+constexpr int32_t kStretch = 2;            // how far next to it
+constexpr double kStretchHope = 0.5;       // least probability that all of the chosen draft stands
 constexpr double kNegligible = 1e-3;
 
 // Tries of a drafter that is left out: paid from a purse that fills with time, and faster while drafts gain.
@@ -191,8 +197,15 @@ Controller::Controller(size_t n_slots, std::span<const DraftCost> drafters) {
 }
 
 void Controller::begin(int slot) {
-    for (State& state : states_[static_cast<size_t>(slot)]) {
-        state = State();
+    auto& states = states_[static_cast<size_t>(slot)];
+    for (size_t i = 0; i < states.size(); ++i) {
+        State& s = states[i];
+        if (s.promised_ms > 0.0) {
+            double& trust = drafters_[i].trust;
+            trust += kTrustWeight * (std::clamp(s.kept_ms / s.promised_ms, -1.0, 2.0) - trust);
+            trust = std::clamp(trust, 0.0, kMostTrust);
+        }
+        s = State();
     }
 }
 
@@ -229,16 +242,17 @@ void Controller::observe_draft(const DraftRun& run) {
         return;
     }
     d.ms_per_slot = run.ms / run.n_slots;
+    d.ms_per_slot_reading = 0.0;
     const int32_t n_passes = d.kind == DraftCost::kPerToken ? run.n_steps : 1;
     const double drafting = d.ms_per_step * n_passes;
-    constexpr int32_t kNoteworthy = 4;  // fewer ride along in the first pass
-    if (run.n_missed >= kNoteworthy) {
+    if (run.n_missed >= kNoteworthy * run.n_slots) {
         // The first call may be one that reads: then all of it counts as reading until the next says better.
         const double seen = std::max(0.0, run.ms - drafting) / run.n_missed;
+        d.ms_per_slot_reading = std::max(0.0, run.ms - drafting) / run.n_slots;
         d.ms_per_missed += (d.ms_per_missed == 0.0 ? 1.0 : kScaleWeight) * (seen - d.ms_per_missed);
         return;
     }
-    const double seen = run.ms / n_passes;
+    const double seen = std::max(0.5 * run.ms, run.ms - run.n_missed * d.ms_per_missed) / n_passes;
     double& now = d.ms_per_step;
     now = now == 0.0 ? seen : now + kScaleWeight * (std::clamp(seen, now / kOutlier, now * kOutlier) - now);
 }
@@ -271,6 +285,7 @@ void Controller::observe_verdict(int slot, int i_drafter, int32_t n_drafted, int
     d.yield.observe(n_drafted + (ended_early ? 1 : 0), n_accepted);
     const double saved =
         n_accepted * ms_per_token_ - n_drafted * ms_per_extra_row_ - (d.kind == DraftCost::kFree ? 0.0 : d.ms_per_slot);
+    s.kept_ms += saved + d.ms_per_slot_reading;
     if (s.is_adaptive) {
         earn(i_drafter, s.is_probing ? saved : saved * kProbeCredit);
     }
@@ -325,8 +340,9 @@ void Controller::allocate(std::vector<Item>& items, int32_t n_other_rows, bool i
             n_steps = std::max(n_steps, item.n_max);
         }
     }
+    double reading = 0.0;  // of the last tokens, which ride in the first pass; more than that: drop_late_readers()
     const auto rate_of = [&](double n_tokens, int32_t rows, int32_t steps) {
-        return n_tokens / (target_.cost(rows) + cost_of_draft(items.front().drafter, steps, is_paid));
+        return n_tokens / (target_.cost(rows) + cost_of_draft(items.front().drafter, steps, is_paid) + reading);
     };
     double best = rate_of(tokens, n_rows, n_steps) * kMargin;
     std::vector<int32_t> chosen(items.size());
@@ -362,6 +378,9 @@ void Controller::allocate(std::vector<Item>& items, int32_t n_other_rows, bool i
         }
         tokens += next_gain;
         n_steps = std::max(n_steps, next_n);
+        if (item.n == 0 && !is_paid && item.n_missed < kNoteworthy) {
+            reading += cost_of_reading(item);
+        }
         item.n = next_n;
         item.survival = next_survival;
         const double rate = rate_of(tokens, n_rows, n_steps);
@@ -399,8 +418,16 @@ void Controller::drop_late_readers(std::vector<Item>& items, int32_t n_other_row
     const double with = (target_.cost(n_rows) + cost_of_draft(items.front().drafter, n_steps, false)) / tokens;
     const double saved = (target_.cost(n_slots) / n_slots - with) * n_slots / n_drafting;  // per token of a slot
     for (Item& item : items) {
-        if (item.adaptive && item.n > 0 && cost_of_reading(item) > saved * std::min(item.n_left, kGuessedLeft)) {
+        if (!item.adaptive || item.n == 0 || item.n_missed < kNoteworthy) {
+            continue;
+        }
+        State& s = state(item.slot, item.drafter);
+        const double promise = saved * std::min(item.n_left, kGuessedLeft);
+        if (cost_of_reading(item) > promise * drafter(item.drafter).trust) {
             item.n = 0;
+        } else {
+            s.promised_ms = promise;
+            s.kept_ms = 0.0;
         }
     }
 }
@@ -434,6 +461,32 @@ void Controller::probe(Item& item, int32_t n_rows, bool is_paid) {
     ++n_probes_;
 }
 
+/// A little beyond what seems best, now and then: widths that were measured at a bad moment, or never, would keep the
+/// lengths short for good.
+void Controller::stretch(std::vector<Item>& items, int32_t n_other_rows) {
+    int32_t n_rows = n_other_rows;
+    Item* best = nullptr;
+    double hope = kStretchHope;
+    for (Item& item : items) {
+        n_rows += 1 + item.n;
+        double alive = item.adaptive && item.n > 0 && item.n < item.n_max ? 1.0 : 0.0;
+        for (int32_t i = 0; i < item.n && alive > 0.0; ++i) {
+            alive *= rate(item.slot, item.drafter, i);
+        }
+        if (alive > hope) {
+            best = &item;
+            hope = alive;
+        }
+    }
+    for (int32_t more = 1; best != nullptr && more <= std::min(kStretch, best->n_max - best->n); ++more) {
+        if (target_.age(n_rows + more) > kStretchAge) {
+            best->n += more;
+            state(best->slot, best->drafter).is_stretched = true;
+            return;
+        }
+    }
+}
+
 void Controller::plan(std::span<PlanSlot> slots, int i_drafter, int32_t n_other_rows) {
     std::vector<Item> items;
     int32_t n_rows = n_other_rows;
@@ -453,6 +506,10 @@ void Controller::plan(std::span<PlanSlot> slots, int i_drafter, int32_t n_other_
     if (!refresh) {
         allocate(items, n_other_rows, false);
         drop_late_readers(items, n_other_rows);
+        for (const Item& item : items) {
+            state(item.slot, i_drafter).is_stretched = false;
+        }
+        stretch(items, n_other_rows);
         earn(i_drafter, any_adaptive ? kProbeBudget * target_.cost(n_rows) : 0.0);
     }
     for (size_t i = 0; i < items.size(); ++i) {
@@ -482,6 +539,17 @@ void Controller::trim(std::span<TrimSlot> slots, int32_t n_other_rows) {
     }
     if (!target_.empty()) {
         allocate(items, n_other_rows, true);
+        const auto is_free = [&](const Item& item) { return drafter(item.drafter).kind == DraftCost::kFree; };
+        if (std::all_of(items.begin(), items.end(), is_free)) {
+            stretch(items, n_other_rows);
+        }
+        for (Item& item : items) {
+            State& s = state(item.slot, item.drafter);
+            if (item.adaptive && item.n > 0 && s.is_stretched && !is_free(item)) {
+                item.n = item.n_max;  // drafted for this
+            }
+            s.is_stretched = false;
+        }
     }
     const bool refresh = target_.age(n_rows) > kRefreshAge;
     int32_t n_kept = 0;

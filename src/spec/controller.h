@@ -154,7 +154,9 @@ class Controller {
         AcceptCurve yield;   ///< of tokens that were planned
         double ms_per_step = 0.0;
         double ms_per_missed = 0.0;
-        double ms_per_slot = 0.0;  ///< of the last call
+        double ms_per_slot = 0.0;          ///< of the last call
+        double ms_per_slot_reading = 0.0;  ///< the part of it that was reading
+        double trust = 0.7;                ///< what responses saved that were read for, over what was promised for them
         double purse_ms = 0.0;
     };
 
@@ -170,6 +172,10 @@ class Controller {
         int32_t n_failed = 0;     ///< tries in a row that showed nothing new
         int32_t n_tries = 0;      ///< that follow the last one at once
         bool is_probing = false;
+        double promised_ms =
+            0.0;               ///< saved by the end of the response, when reading its text was decided; 0: it wasn't
+        double kept_ms = 0.0;  ///< saved since, reading left out
+        bool is_stretched = false;  ///< the plan asked for a token more than seems best
         bool is_adaptive = true;
     };
 
@@ -208,6 +214,7 @@ class Controller {
     /// Leaves out items whose drafter would have to read more than the rest of the response gives back.
     void drop_late_readers(std::vector<Item>& items, int32_t n_other_rows);
     void probe(Item& item, int32_t n_rows, bool is_paid);
+    void stretch(std::vector<Item>& items, int32_t n_other_rows);
     void earn(int drafter, double ms);
 
     CostCurve target_;

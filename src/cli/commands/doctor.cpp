@@ -122,7 +122,7 @@ Result<int> self_check(const Options& options) {
         for (size_t i = 0; i < requests.size(); i += n_at_once) {
             const auto begin = requests.begin() + static_cast<std::ptrdiff_t>(i);
             FORESAY_TRY(const std::vector<Generation> out,
-                        session->run({begin, begin + static_cast<std::ptrdiff_t>(n_at_once)}));
+                        session->run({begin, begin + static_cast<std::ptrdiff_t>(n_at_once)}, n_at_once));
             for (const Generation& generation : out) {
                 texts.push_back({generation.ids, generation.logprobs});
             }

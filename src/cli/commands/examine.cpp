@@ -64,13 +64,13 @@ Result<Measured> measure(Session& session, const Options& options, const std::ve
         request.spec.n_min = 0;
         edit(request);
         m.acceptance.n_max = *request.spec.n_max;
-        FORESAY_TRY(const std::vector<Generation> out, session.run({request}));
+        FORESAY_TRY(const std::vector<Generation> out, session.run({request}, 1));
         const engine::Timings& timings = out.front().result.timings;
         n_drafted += timings.draft_n;
         m.n_accepted += timings.draft_n_accepted;
         m.n_verified += timings.verify_steps;
         m.n_tokens += std::max(0, timings.predicted_n - 1);
-        m.seconds += out.front().last_s - out.front().first_s;
+        m.seconds += out.front().last_s() - out.front().first_s();
         m.pool_sizes.insert(m.pool_sizes.end(), out.front().pool_sizes.begin(), out.front().pool_sizes.end());
     }
     Acceptance& a = m.acceptance;

@@ -26,9 +26,7 @@ class Collector : public engine::Sink {
     explicit Collector(Clock::time_point start, bool pools) : start_(start), wants_pools_(pools) {}
 
     void token(const engine::TokenEvent& event) override {
-        const double now = seconds_since(start_);
-        generation_.first_s = generation_.ids.empty() ? now : generation_.first_s;
-        generation_.last_s = now;
+        generation_.times_s.push_back(seconds_since(start_));
         generation_.ids.push_back(event.id);
         generation_.logprobs.push_back(event.chosen.value);
         if (wants_pools_) {
@@ -136,14 +134,14 @@ Status Session::erase_slots() {
     return outcome;
 }
 
-Result<std::vector<Generation>> Session::run(const std::vector<engine::Request>& requests) {
+Result<std::vector<Generation>> Session::run(const std::vector<engine::Request>& requests, size_t n_clients) {
     FORESAY_CHECK_OK(erase_slots());
     const Clock::time_point start = Clock::now();
     std::vector<std::shared_ptr<Collector>> collectors;
     Status submitted = ok();
     for (size_t i = 0; i < requests.size() && submitted; ++i) {
         engine::Request request = requests[i];
-        request.id_slot = static_cast<int32_t>(i);
+        request.id_slot = static_cast<int32_t>(i % n_clients);
         request.cache_prompt = false;
         auto collector = std::make_shared<Collector>(start, request.post_sampling_probs);
         const auto task = engine_->submit(std::move(request), collector);

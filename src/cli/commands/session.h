@@ -20,8 +20,11 @@ struct Generation {
     std::vector<vocab::TokenId> ids;
     std::vector<float> logprobs;      ///< of the emitted tokens, when n_probs was asked for
     std::vector<int32_t> pool_sizes;  ///< candidates left by truncation, when post_sampling_probs was asked for
-    double first_s = 0.0;             ///< from the submit of the run to the first token
-    double last_s = 0.0;              ///< and to the last
+    std::vector<double> times_s;      ///< of the tokens, from the submit of the run
+
+    double first_s() const { return times_s.empty() ? 0.0 : times_s.front(); }
+
+    double last_s() const { return times_s.empty() ? 0.0 : times_s.back(); }
 };
 
 class Session {
@@ -36,9 +39,9 @@ class Session {
 
     bool has_template() const { return templates_.has_value(); }
 
-    /// Empties all slots, runs the requests at once, the i-th in slot i, and waits for all. Errors: the first request's
-    /// that failed.
-    Result<std::vector<Generation>> run(const std::vector<engine::Request>& requests);
+    /// Empties all slots, submits the requests at once, the i-th for slot i % n_clients (each slot takes its own in
+    /// turn), and waits for all. n_clients: 1..slots. Errors: the first request's that failed.
+    Result<std::vector<Generation>> run(const std::vector<engine::Request>& requests, size_t n_clients);
 
     engine::Engine& engine() { return *engine_; }
 

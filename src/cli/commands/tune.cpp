@@ -166,22 +166,27 @@ class EngineBench : public tune::Bench {
             requests.push_back(std::move(request));
         }
         const engine::Metrics before = session_.engine().metrics();
-        FORESAY_TRY(const std::vector<Generation> generations, session_.run(requests));
-        return sample_of(generations, before, session_.engine().metrics());
+        FORESAY_TRY(const std::vector<Generation> generations,
+                    session_.run(requests, static_cast<size_t>(condition.clients)));
+        return sample_of(generations, condition.clients, before, session_.engine().metrics());
     }
 
     double seconds() override { return std::chrono::duration<double>(Clock::now() - start_).count(); }
 
   private:
-    static tune::Sample sample_of(const std::vector<Generation>& generations, const engine::Metrics& before,
-                                  const engine::Metrics& after) {
+    static tune::Sample sample_of(const std::vector<Generation>& generations, int32_t clients,
+                                  const engine::Metrics& before, const engine::Metrics& after) {
         tune::Sample sample;
         double first_s = 1e300;
+        std::vector<double> client_end_s(static_cast<size_t>(clients));
+        size_t i_request = 0;
         for (const Generation& generation : generations) {
             const engine::Timings& timings = generation.result.timings;
             sample.n_tokens += timings.predicted_n;
-            first_s = std::min(first_s, generation.first_s);
-            sample.total_s = std::max(sample.total_s, generation.last_s);
+            first_s = std::min(first_s, generation.first_s());
+            sample.total_s = std::max(sample.total_s, generation.last_s());
+            double& end_s = client_end_s[i_request++ % client_end_s.size()];
+            end_s = std::max(end_s, generation.last_s());
             sample.n_drafted += timings.draft_n;
             sample.n_accepted += timings.draft_n_accepted;
             sample.n_relaxed += timings.draft_n_relaxed;
@@ -189,9 +194,15 @@ class EngineBench : public tune::Bench {
             sample.rank_sum += timings.relaxed_rank_sum;
             sample.gap_sum += timings.relaxed_gap_sum;
         }
-        // The clock starts with the first token: it isn't among those that the time was spent on.
-        sample.n_tokens = std::max(0, sample.n_tokens - 1);
-        sample.generate_s = std::max(0.0, sample.total_s - first_s);
+        // The clock starts with the first token, which isn't among those that the time was spent on, and stops when a
+        // client is done: with fewer of them it's another load.
+        const double until_s = *std::min_element(client_end_s.begin(), client_end_s.end());
+        for (const Generation& generation : generations) {
+            sample.n_timed +=
+                static_cast<int32_t>(std::count_if(generation.times_s.begin(), generation.times_s.end(),
+                                                   [&](double s) { return s > first_s && s <= until_s; }));
+        }
+        sample.generate_s = std::max(0.0, until_s - first_s);
         for (size_t i = 0; i < after.accepted_per_position.size(); ++i) {
             const uint64_t old = i < before.accepted_per_position.size() ? before.accepted_per_position[i] : 0;
             sample.accepted_at.push_back(after.accepted_per_position[i] - old);
@@ -217,10 +228,12 @@ engine::EngineOptions engine_options(const Options& options, const Plan& plan, s
     engine.n_ctx = n_slot * engine.n_parallel;
     engine.spec.types = source.types;
     engine.spec.ngram = source.ngram;
-    engine.spec.adaptive = false;  // each request says what it wants
+    engine.spec.adaptive =
+        false;  // each request says what it wants; true: the costs are measured at start, as for serve
     engine.spec.n_max = 0;
     for (const tune::Setting& setting : plan.settings[i_source]) {
         engine.spec.n_max = std::max(engine.spec.n_max, setting.n_max);
+        engine.spec.adaptive = engine.spec.adaptive || setting.adaptive;
     }
     engine.spec.n_min = 0;
     engine.spec.p_min = 0.0F;

@@ -11,6 +11,12 @@ constexpr double kScreenShare = 0.5;    // of the time; the rest confirms
 constexpr size_t kFinalists = 2;        // of each family
 constexpr int32_t kLeastScreening = 2;  // rounds
 
+/// Several clients ask twice each: when the first is done, others still work, and with one text each what follows
+/// would be a large part of the time.
+int32_t prompts_per_client(int32_t clients) {
+    return clients > 1 ? 2 : 1;
+}
+
 class Race {
   public:
     Race(const RaceOptions& options, PromptPool& pool, Bench& bench, const RaceProgress& progress)
@@ -82,7 +88,8 @@ Status Race::round(const std::string& what, Stage stage, const std::vector<Setti
         if (*n_run > 0 && is_late(share)) {
             return ok();
         }
-        const std::vector<std::string> prompts = pool_.take(text_class, static_cast<size_t>(clients));
+        const std::vector<std::string> prompts =
+            pool_.take(text_class, static_cast<size_t>(clients * prompts_per_client(clients)));
         if (prompts.empty()) {
             continue;
         }

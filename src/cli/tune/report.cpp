@@ -129,6 +129,7 @@ Json json_of(const Sample& sample, const Report& report) {
             {"stage", sample.stage == Stage::kScreen ? "screen" : "confirm"},
             {"group", sample.group},
             {"tokens", sample.n_tokens},
+            {"tokens_timed", sample.n_timed},
             {"generate_s", sample.generate_s},
             {"total_s", sample.total_s},
             {"drafted", sample.n_drafted},

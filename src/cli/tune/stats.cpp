@@ -136,6 +136,7 @@ Sample total(const std::vector<Sample>& samples, const Setting& setting, const F
             continue;
         }
         sum.n_tokens += s.n_tokens;
+        sum.n_timed += s.n_timed;
         sum.generate_s += s.generate_s;
         sum.total_s += s.total_s;
         sum.n_drafted += s.n_drafted;

@@ -23,14 +23,15 @@ struct Condition {
 /// figure.
 enum class Stage : uint8_t { kScreen, kConfirm };
 
-/// One setting on one group of prompts (one prompt per client).
+/// One setting on one group of prompts (several clients: each asks two, one after the other).
 struct Sample {
     Setting setting;
     Condition condition;
     Stage stage = Stage::kScreen;
     int32_t group = 0;  ///< samples of one group and source had the same prompts, one after the other
     int32_t n_tokens = 0;
-    double generate_s = 0.0;  ///< from the first token of any client to the last
+    int32_t n_timed = 0;      ///< of them in generate_s
+    double generate_s = 0.0;  ///< from the first token of any client until the first client has nothing more to ask
     double total_s = 0.0;     ///< from the request to the last token: prompts included
     int64_t n_drafted = 0;
     int64_t n_accepted = 0;
@@ -41,7 +42,7 @@ struct Sample {
     std::vector<uint64_t> accepted_at;  ///< [i]: drafts whose i-th token stood
 
     /// Generated tokens per second, all clients together; 0 when there was nothing to time.
-    double tok_s() const { return n_tokens > 0 && generate_s > 0.0 ? n_tokens / generate_s : 0.0; }
+    double tok_s() const { return n_timed > 0 && generate_s > 0.0 ? n_timed / generate_s : 0.0; }
 
     double total_tok_s() const { return n_tokens > 0 && total_s > 0.0 ? n_tokens / total_s : 0.0; }
 };

@@ -46,6 +46,7 @@ class FakeBench : public Bench {
         speed *= static_cast<int>(clock / 60.0) % 2 == 1 ? slow_minute : 1.0;
         Sample sample;
         sample.n_tokens = 50 * static_cast<int32_t>(prompts.size());
+        sample.n_timed = sample.n_tokens;
         sample.generate_s = sample.n_tokens / speed;
         sample.total_s = sample.generate_s + 1.0;
         if (!setting.is_plain()) {
@@ -58,7 +59,7 @@ class FakeBench : public Bench {
             sample.accepted_at = {40, 20};
         }
         clock += sample.total_s;
-        EXPECT_EQ(condition.clients, static_cast<int32_t>(prompts.size()));
+        EXPECT_EQ(condition.clients == 1 ? 1 : 2 * condition.clients, static_cast<int32_t>(prompts.size()));
         return sample;
     }
 
@@ -287,6 +288,7 @@ TEST(Choice, IsMadeOnScreeningAndJudgedOnOtherPrompts) {
             sample.stage = group < 4 ? Stage::kScreen : Stage::kConfirm;
             sample.group = group;
             sample.n_tokens = 100;
+            sample.n_timed = 100;
             sample.generate_s = sample.setting.is_plain() ? 10.0 : (group < 4 ? 5.0 : 12.5);
             sample.total_s = sample.generate_s;
             samples.push_back(sample);
