@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <random>
 #include <string>
+#include <utility>
 
 namespace foresay::spec {
 namespace {
@@ -261,10 +262,13 @@ double crowd_throughput(int n_slots, double low, double high, double draft, int3
 }
 
 TEST(Controller, ServesManyClientsAsWellAsPlain) {
+    constexpr std::array<std::pair<double, double>, 4> kRanges{{{0.1, 0.4}, {0.4, 0.8}, {0.6, 0.95}, {0.1, 0.95}}};
     double worst_plain = 1e9;
     double worst_best = 1e9;
     for (const int n_slots : {1, 2, 4, 8}) {
-        for (const auto& [low, high] : {std::pair{0.1, 0.4}, {0.4, 0.8}, {0.6, 0.95}, {0.1, 0.95}}) {
+        for (const auto& range : kRanges) {
+            const double low = range.first;
+            const double high = range.second;
             for (const double draft : {0.05, 0.4}) {
                 const auto at = [&](int32_t n) { return crowd_throughput(n_slots, low, high, draft, n); };
                 const double plain = at(0);
