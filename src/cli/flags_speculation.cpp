@@ -11,6 +11,8 @@ namespace {
 
 using spec::SpecType;
 
+constexpr const char* kAdaptiveMtp = "draft-mtp-adaptive";  // draft-models.md 7: draft-mtp with a length that moves
+
 /// Adds up over repeated flags; settle_speculation() in parser.cpp puts them in order. "none" in a list makes the list
 /// none, beside other lists it has no effect, as with llama-server.
 Status take_types(Options& options, std::string_view text) {
@@ -18,11 +20,15 @@ Status take_types(Options& options, std::string_view text) {
     if (parts.empty()) {
         return error(Code::kInvalidArgument, "the value must not be empty");
     }
+    std::vector<std::string> names(spec::kSpecTypeNames.begin(), spec::kSpecTypeNames.end());
+    names.emplace_back(kAdaptiveMtp);
     std::vector<SpecType> types;
     for (const std::string& part : parts) {
-        FORESAY_TRY(const std::string name, parse_choice(part, std::vector<std::string>(spec::kSpecTypeNames.begin(),
-                                                                                        spec::kSpecTypeNames.end())));
-        types.push_back(*spec::spec_type_of(name));
+        FORESAY_TRY(const std::string name, parse_choice(part, names));
+        if (name == kAdaptiveMtp) {
+            options.engine.spec.adaptive = true;
+        }
+        types.push_back(name == kAdaptiveMtp ? SpecType::kDraftMtp : *spec::spec_type_of(name));
     }
     if (std::find(types.begin(), types.end(), SpecType::kNone) == types.end()) {
         auto& all = options.engine.spec.types;
@@ -113,10 +119,11 @@ FlagGroup speculation_flags() {
             {.names = {"--spec-type"},
              .env = "LLAMA_ARG_SPEC_TYPE",
              .value = "TYPE",
-             .fallback = "draft-simple with a draft model, else none",
-             .help =
-                 "what proposes tokens: none, draft-simple (a smaller model), ngram-simple (earlier text); several, "
-                 "comma between: a later one drafts where the earlier ones find nothing, n-gram types first",
+             .fallback = "what the draft model's file says, else none",
+             .help = "what proposes tokens: none; with a model draft-simple, draft-eagle3, draft-mtp (or "
+                     "draft-mtp-adaptive: with --spec-draft-adaptive), draft-dflash, draft-dspark; from earlier text "
+                     "ngram-simple, ngram-map-k, ngram-map-k4v, ngram-mod, ngram-cache, ngram-suffix; several, comma "
+                     "between: a later one drafts where the earlier ones find nothing, n-gram types first",
              .set = take_types,
              .repeatable = true},
             {.names = {"-md", "--model-draft", "--spec-draft-model"},
@@ -136,6 +143,9 @@ FlagGroup speculation_flags() {
              .fallback = "0",
              .help = "a shorter draft is dropped; not above --spec-draft-n-max",
              .set = to_int([](Options& o) -> int32_t& { return o.engine.spec.n_min; }, 0, 1024)},
+            ignored({"--spec-draft-n-min-adaptive"}, "LLAMA_ARG_SPEC_DRAFT_N_MIN_ADAPTIVE", "N",
+                    "least length of draft-mtp-adaptive", "the length follows what was measured, down to nothing",
+                    check_int(1, 1024)),
             {.names = {"--draft-p-min", "--spec-draft-conf-min", "--spec-draft-p-min"},
              .env = "LLAMA_ARG_SPEC_DRAFT_P_MIN",
              .value = "P",

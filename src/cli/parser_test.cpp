@@ -105,6 +105,8 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"-m x --spec-type draft-simple", "draft-simple needs a draft model", "--spec-draft-model"},
         Bad{"-m x --spec-type ngram-mod --spec-ngram-mod-n-match 0", "argument \"--spec-ngram-mod-n-match\""},
         Bad{"-m x --spec-draft-n-max -1", "argument \"--spec-draft-n-max\"", "out of range"},
+        Bad{"-m x --spec-draft-n-min-adaptive 0", "argument \"--spec-draft-n-min-adaptive\"", "out of range"},
+        Bad{"-m x --spec-type draft-mtp-adaptiv", "did you mean 'draft-mtp-adaptive'?"},
         Bad{"-m x -md y --spec-draft-n-min 4", "--spec-draft-n-min", "above --spec-draft-n-max (3)"},
         Bad{"-m x --spec-draft-p-min 2", "argument \"--spec-draft-p-min\"", "0 to 1"},
         Bad{"-m x --spec-draft-relaxed-top-n -1", "argument \"--spec-draft-relaxed-top-n\"", "out of range"},
@@ -213,6 +215,10 @@ TEST(Parser, ADraftModelAloneIsMeantToDraft) {
     EXPECT_EQ(options_of("-m x -md y").engine.spec.draft_model, "y");
     EXPECT_THAT(notices_of("-m x -md y"), HasSubstr("its file says which --spec-type it is"));
     EXPECT_EQ(options_of("-m x -md y --spec-type none").engine.spec.types, Types{});
+    const Options adaptive = options_of("-m x --no-spec-draft-adaptive --spec-type draft-mtp-adaptive");
+    EXPECT_EQ(adaptive.engine.spec.types, Types{SpecType::kDraftMtp});
+    EXPECT_TRUE(adaptive.engine.spec.adaptive);
+    EXPECT_THAT(notices_of("-m x --spec-draft-n-min-adaptive 3"), HasSubstr("--spec-draft-n-min-adaptive"));
 }
 
 TEST(Parser, OldNamesWorkAndNameTheirSuccessor) {

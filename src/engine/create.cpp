@@ -133,9 +133,18 @@ Status EngineImpl::load() {
 
 Status EngineImpl::load_drafters() {
     SpecOptions& spec = options_.spec;
-    if (spec.types.empty() && !spec.draft_model.empty()) {
+    std::shared_ptr<const gguf::File> file;
+    const auto needs_file =
+        spec.types.empty() || std::any_of(spec.types.begin(), spec.types.end(), spec::is_draft_model);
+    if (needs_file && !spec.draft_model.empty()) {
+        auto opened = gguf::File::open(spec.draft_model);
+        if (!opened.has_value()) {
+            return std::move(opened).error().context("--spec-draft-model");
+        }
+        file = std::move(*opened);
+    }
+    if (spec.types.empty() && file != nullptr) {
         // A drafter that is named is meant to draft; its file says how.
-        FORESAY_TRY(const auto file, gguf::File::open(spec.draft_model));
         spec.types.push_back(spec::spec_type_of(spec::detect_type(*file)).value_or(SpecType::kDraftSimple));
         log::info("--spec-draft-model without --spec-type: using {}", spec::name_of(spec.types.back()));
     }
@@ -149,7 +158,7 @@ Status EngineImpl::load_drafters() {
     auto chain = std::make_unique<spec::Chain>();
     for (const SpecType type : spec.types) {
         if (spec::is_draft_model(type)) {
-            FORESAY_TRY(auto drafter, load_draft_model(type));
+            FORESAY_TRY(auto drafter, load_draft_model(type, file));
             FORESAY_CHECK_OK(drafter->check_p_min(spec.p_min));
             log::info("{}: {} KiB of weights and caches", drafter->name(), drafter->memory_bytes() / 1024);
             if (spec.n_max > drafter->n_max_limit()) {
@@ -207,7 +216,8 @@ Status EngineImpl::measure_target() {
     return ok();
 }
 
-Result<std::unique_ptr<spec::Drafter>> EngineImpl::load_draft_model(SpecType type) {
+Result<std::unique_ptr<spec::Drafter>> EngineImpl::load_draft_model(SpecType type,
+                                                                    std::shared_ptr<const gguf::File> file) {
     const SpecOptions& spec = options_.spec;
     const std::string_view name = spec::name_of(type);
     // draft-mtp without a file of its own: a NextN block inside the target's.
@@ -216,17 +226,14 @@ Result<std::unique_ptr<spec::Drafter>> EngineImpl::load_draft_model(SpecType typ
         return error(Code::kInvalidArgument, fmt::format("{} needs a draft model", name), "--spec-type",
                      "name one with --spec-draft-model FILE");
     }
-    const std::string path = inside ? options_.model : spec.draft_model;
-    const std::string flag = inside ? "--spec-type draft-mtp" : fmt::format("--spec-draft-model {}", path);
+    const std::string flag = inside ? "--spec-type draft-mtp" : fmt::format("--spec-draft-model {}", spec.draft_model);
     const auto in_file = [&](Error cause) { return std::move(cause).context(flag); };
-    const gguf::File& target_file = runner_->model().file();
+    if (inside) {
+        file = runner_->model().shared_file();
+    }
     model::LoadOptions load_options;
     {
-        auto file = gguf::File::open(path);
-        if (!file.has_value()) {
-            return in_file(std::move(file).error());
-        }
-        const spec::PairReport pair = spec::check_pair(target_file, inside ? target_file : **file, name);
+        const spec::PairReport pair = spec::check_pair(runner_->model().file(), *file, name);
         if (!pair.fits()) {
             return error(
                 Code::kInvalidArgument,
@@ -243,7 +250,7 @@ Result<std::unique_ptr<spec::Drafter>> EngineImpl::load_draft_model(SpecType typ
     if (options_.progress) {
         load_options.progress = [this](float fraction) { options_.progress("loading drafter", fraction); };
     }
-    auto model = model::Model::load(path, *backends_.front(), load_options);
+    auto model = model::Model::load(std::move(file), *backends_.front(), load_options);
     if (!model.has_value()) {
         return in_file(std::move(model).error());
     }
@@ -257,8 +264,11 @@ Result<std::unique_ptr<spec::Drafter>> EngineImpl::load_draft_model(SpecType typ
         runner_options.type_k = spec.draft_cache_type_k;
         runner_options.type_v = spec.draft_cache_type_v;
         runner_options.label = label;
-        FORESAY_TRY(auto runner, model::Runner::create(std::move(*model), {backends_.front().get()}, runner_options));
-        FORESAY_TRY(auto drafter, spec::DraftSimple::create(std::move(runner), vocab_, options_.n_ubatch));
+        auto runner = model::Runner::create(std::move(*model), {backends_.front().get()}, runner_options);
+        if (!runner.has_value()) {
+            return in_file(std::move(runner).error());
+        }
+        FORESAY_TRY(auto drafter, spec::DraftSimple::create(std::move(*runner), vocab_, options_.n_ubatch));
         return std::unique_ptr<spec::Drafter>(std::move(drafter));
     }
     spec::FeatureDrafterSetup setup;
@@ -273,7 +283,11 @@ Result<std::unique_ptr<spec::Drafter>> EngineImpl::load_draft_model(SpecType typ
     setup.net.label = label;
     setup.n_ubatch = options_.n_ubatch;
     setup.n_max = spec.n_max;
-    return spec::make_feature_drafter(name, setup);
+    auto drafter = spec::make_feature_drafter(name, setup);
+    if (!drafter.has_value()) {
+        return in_file(std::move(drafter).error());
+    }
+    return drafter;
 }
 
 Status EngineImpl::prepare_embeddings() {

@@ -248,6 +248,7 @@ Result<SlotFileResult> EngineImpl::do_slot_job(const SlotJob& job) {
         slot.context.clear();
         slot.n_past = 0;
         slot.n_pure = std::numeric_limits<int32_t>::max();
+        runner_->forget(slot.id);
         if (drafter_ != nullptr) {
             drafter_->reset(slot.id);
         }
@@ -258,18 +259,16 @@ Result<SlotFileResult> EngineImpl::do_slot_job(const SlotJob& job) {
         empty();
         return result;
     }
-    if (runner_->has_state()) {
-        return error(
-            Code::kUnsupported,
-            fmt::format("slots of a {} model can't be saved or restored: its recurrent state isn't in the file",
-                        runner_->model().hparams().arch));
-    }
     if (fingerprint_ == 0) {
         fingerprint_ = model_fingerprint(runner_->model().file());
     }
-    const SlotFileOwner owner{fingerprint_, draft_fingerprint_, info_.n_vocab};
+    const SlotFileOwner owner{fingerprint_, draft_fingerprint_, info_.n_vocab, runner_->max_saved_state_bytes()};
     if (job.action == SlotAction::kSave) {
-        SlotState state{slot.context, std::min(slot.n_pure, slot.n_past), {}};
+        SlotState state{
+            slot.context, std::min(slot.n_pure, slot.n_past), runner_->save_state(slot.id, slot.n_past), {}};
+        if (runner_->has_state() && slot.n_past > 0 && state.recurrent.empty()) {
+            return error(Code::kUnsupported, "the slot's recurrent state isn't held any more: nothing to save");
+        }
         if (drafter_ != nullptr) {
             state.draft = drafter_->save(slot.id);
         }
@@ -277,6 +276,10 @@ Result<SlotFileResult> EngineImpl::do_slot_job(const SlotJob& job) {
     } else {
         empty();
         FORESAY_TRY(SlotState state, read_slot_file(job.path, owner, runner_->kv(), slot.id, &result.n_bytes));
+        if (runner_->has_state() && !state.tokens.empty()) {
+            FORESAY_CHECK_OK(
+                runner_->restore_state(slot.id, static_cast<int32_t>(state.tokens.size()), state.recurrent));
+        }
         if (drafter_ != nullptr && !state.draft.empty()) {
             if (const Status restored = drafter_->restore(slot.id, state.draft); !restored.has_value()) {
                 drafter_->reset(slot.id);  // it begins anew: costs drafts, not text

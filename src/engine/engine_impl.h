@@ -47,7 +47,8 @@ class EngineImpl : public Engine {
     // create.cpp
     Status load();
     Status load_drafters();
-    Result<std::unique_ptr<spec::Drafter>> load_draft_model(SpecType type);
+    /// file: of spec.draft_model, or of the target when a part of it drafts.
+    Result<std::unique_ptr<spec::Drafter>> load_draft_model(SpecType type, std::shared_ptr<const gguf::File> file);
     Status prepare_embeddings();
     Status measure_target();
     void describe();

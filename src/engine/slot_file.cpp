@@ -18,7 +18,7 @@ namespace foresay::engine {
 namespace {
 
 constexpr std::array<char, 8> kMagic{'F', 'O', 'R', 'E', 'S', 'L', 'O', 'T'};
-constexpr uint32_t kVersion = 2;
+constexpr uint32_t kVersion = 3;
 constexpr uint64_t kMaxDraftBytes = uint64_t{1} << 34;
 
 struct Header {
@@ -32,10 +32,11 @@ struct Header {
     int32_t n_pure = 0;
     uint64_t payload_bytes = 0;  ///< tokens and cells
     uint64_t draft_fingerprint = 0;
-    uint64_t draft_bytes = 0;  ///< the drafter's state; the checksum follows
+    uint64_t draft_bytes = 0;      ///< the drafter's state; the checksum follows
+    uint64_t recurrent_bytes = 0;  ///< the model's recurrent state, before the drafter's
 };
 
-static_assert(sizeof(Header) == 64, "the header is written as it lies in memory");
+static_assert(sizeof(Header) == 72, "the header is written as it lies in memory");
 
 class FileHandle {
   public:
@@ -107,8 +108,13 @@ Header header_for(uint64_t fingerprint, const memory::KvCache& kv, uint32_t n_to
     Header header;
     header.n_layer = static_cast<uint32_t>(kv.n_layer());
     header.fingerprint = fingerprint;
-    header.type_k = static_cast<uint32_t>(kv.n_layer() == 0 ? DType::kF32 : kv.k(0)->dtype);
-    header.type_v = static_cast<uint32_t>(kv.n_layer() == 0 ? DType::kF32 : kv.v(0)->dtype);
+    int layer_with_cache = 0;
+    while (layer_with_cache < kv.n_layer() && kv.k(layer_with_cache) == nullptr) {
+        ++layer_with_cache;
+    }
+    const bool any = layer_with_cache < kv.n_layer();
+    header.type_k = static_cast<uint32_t>(any ? kv.k(layer_with_cache)->dtype : DType::kF32);
+    header.type_v = static_cast<uint32_t>(any ? kv.v(layer_with_cache)->dtype : DType::kF32);
     header.n_tokens = n_tokens;
     header.payload_bytes = uint64_t{n_tokens} * sizeof(vocab::TokenId);
     for (int layer = 0; layer < kv.n_layer(); ++layer) {
@@ -134,7 +140,7 @@ Status write_body(int fd, const Header& header, const memory::KvCache& kv, int s
             good = good && put(cells.data(), cells.size());
         }
     }
-    good = good && put(state.draft.data(), state.draft.size());
+    good = good && put(state.recurrent.data(), state.recurrent.size()) && put(state.draft.data(), state.draft.size());
     const uint64_t sum = XXH3_64bits_digest(hash.get());
     if (!good || !write_all(fd, &sum, sizeof(sum))) {
         return error(Code::kIo, std::strerror(errno));
@@ -175,6 +181,7 @@ Result<uint64_t> write_slot_file(const std::string& path, const SlotFileOwner& o
     header.n_pure = state.n_pure;
     header.draft_fingerprint = owner.draft;
     header.draft_bytes = state.draft.size();
+    header.recurrent_bytes = state.recurrent.size();
     Status written = write_body(file.fd(), header, kv, slot, state);
     if (written.has_value() && (!file.close() || ::rename(temporary.c_str(), path.c_str()) != 0)) {
         written = Status(error(Code::kIo, std::strerror(errno)));
@@ -183,7 +190,7 @@ Result<uint64_t> write_slot_file(const std::string& path, const SlotFileOwner& o
         ::unlink(temporary.c_str());
         return error(Code::kIo, fmt::format("cannot write {}: {}", path, written.error().message));
     }
-    return sizeof(header) + header.payload_bytes + header.draft_bytes + sizeof(uint64_t);
+    return sizeof(header) + header.payload_bytes + header.recurrent_bytes + header.draft_bytes + sizeof(uint64_t);
 }
 
 Result<SlotState> read_slot_file(const std::string& path, const SlotFileOwner& owner, memory::KvCache& kv, int slot,
@@ -222,7 +229,10 @@ Result<SlotState> read_slot_file(const std::string& path, const SlotFileOwner& o
     if (header.draft_bytes > std::min(file_bytes, kMaxDraftBytes)) {
         return bad(fmt::format("{} bytes of a drafter's state can't be", header.draft_bytes));
     }
-    *n_read = sizeof(header) + header.payload_bytes + header.draft_bytes + sizeof(uint64_t);
+    if (header.recurrent_bytes > owner.max_recurrent_bytes) {
+        return bad(fmt::format("{} bytes of recurrent state can't be", header.recurrent_bytes));
+    }
+    *n_read = sizeof(header) + header.payload_bytes + header.recurrent_bytes + header.draft_bytes + sizeof(uint64_t);
     if (file_bytes != *n_read) {
         return bad(fmt::format("has {} bytes, {} are expected", info.st_size, *n_read));
     }
@@ -245,6 +255,8 @@ Result<SlotState> read_slot_file(const std::string& path, const SlotFileOwner& o
             kv.write_prefix(slot, layer, keys, cells);
         }
     }
+    state.recurrent.resize(good ? header.recurrent_bytes : 0);
+    good = good && get(state.recurrent.data(), state.recurrent.size());
     // Read even when it is another drafter's: the checksum covers it.
     state.draft.resize(good ? header.draft_bytes : 0);
     good = good && get(state.draft.data(), state.draft.size());

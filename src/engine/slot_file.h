@@ -19,6 +19,7 @@ uint64_t model_fingerprint(const gguf::File& file);
 struct SlotState {
     std::vector<vocab::TokenId> tokens;  ///< one for each cell, in order
     int32_t n_pure = 0;                  ///< see Slot::n_pure
+    std::vector<std::byte> recurrent;    ///< StateCache::save, empty for a model without
     std::vector<std::byte> draft;        ///< the drafter's state, may be empty
 };
 
@@ -27,6 +28,7 @@ struct SlotFileOwner {
     uint64_t model = 0;   ///< fingerprint
     uint64_t draft = 0;   ///< of the drafter's file; 0: no state of a drafter is wanted
     int32_t n_vocab = 0;  ///< the model's
+    size_t max_recurrent_bytes = 0;
 };
 
 /// Writes `path` anew (beside it first, then renamed: never half a file), mode 0600. Returns its size.

@@ -45,6 +45,7 @@ Result<SpecInForce> resolve_spec(const SpecRequest& request, const SpecOptions& 
     FORESAY_CHECK_OK(take(request.n_max, 0, -1, "speculative.n_max", &spec.n_max));
     spec.n_max = std::min(spec.n_max, n_max_server);
     FORESAY_CHECK_OK(take(request.n_min, 0, -1, "speculative.n_min", &spec.n_min));
+    spec.n_min = std::min(spec.n_min, spec.n_max);  // above it nothing would ever be drafted
     FORESAY_CHECK_OK(take(request.p_min, 0.0F, 1.0F, "speculative.p_min", &spec.p_min));
     spec.rule = request.rule.value_or(spec.rule);
     FORESAY_CHECK_OK(take(request.relaxed_top_n, 0, -1, "speculative.relaxed_top_n", &spec.relaxed_top_n));

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <limits>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -16,7 +17,7 @@ namespace foresay::gguf {
 
 namespace {
 
-Error system_failure(const char* what, const std::string& path, int number) {
+Error system_failure(std::string_view what, const std::string& path, int number) {
     // system_category().message() instead of strerror: the latter isn't thread safe.
     return error(number == ENOENT   ? Code::kNotFound
                  : number == ENOMEM ? Code::kOutOfMemory
@@ -60,7 +61,7 @@ Result<Mapping> Mapping::map(const std::string& path) {
     const auto size = static_cast<size_t>(status.st_size);
     void* address = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (address == MAP_FAILED) {
-        return system_failure("can't map the file", path, errno);
+        return system_failure(fmt::format("can't map the file of {} bytes", size), path, errno);
     }
     return Mapping({static_cast<const std::byte*>(address), size});
 }

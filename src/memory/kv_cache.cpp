@@ -25,13 +25,25 @@ Result<std::unique_ptr<KvCache>> KvCache::create(backend::Backend& backend, std:
     cache->backend_ = &backend;
     cache->n_slots_ = n_slots;
     cache->n_ctx_slot_ = n_ctx_slot;
+    const auto allocate = [&](DType type, int64_t width) {
+        auto storage = backend.allocate_state(type, {width, cache->n_cells(), 1, 1});
+        if (storage.has_value()) {
+            return storage;
+        }
+        size_t total = 0;
+        for (const KvLayer& layer : layers) {
+            total += layer.k_width == 0 ? 0 : row_bytes(type_k, layer.k_width) + row_bytes(type_v, layer.v_width);
+        }
+        return Result<std::unique_ptr<graph::Storage>>(tl::unexpected(
+            std::move(storage).error().context(fmt::format("KV cache of {} cells, {} MiB in all", cache->n_cells(),
+                                                           (total * static_cast<size_t>(cache->n_cells())) >> 20))));
+    };
     for (size_t layer = 0; layer < layers.size(); ++layer) {
         if (layers[layer].k_width == 0) {
             cache->k_.emplace_back();
             cache->v_.emplace_back();
             continue;
         }
-        const int64_t n_cells = cache->n_cells();
         const int64_t block_k = dtype_info(type_k).block;
         const int64_t block_v = dtype_info(type_v).block;
         if (layers[layer].k_width % block_k != 0 || layers[layer].v_width % block_v != 0 ||
@@ -41,8 +53,8 @@ Result<std::unique_ptr<KvCache>> KvCache::create(backend::Backend& backend, std:
                                      layers[layer].head_dim),
                          "--cache-type-k/-v", "use f16");
         }
-        FORESAY_TRY(auto k, backend.allocate_state(type_k, {layers[layer].k_width, n_cells, 1, 1}));
-        FORESAY_TRY(auto v, backend.allocate_state(type_v, {layers[layer].v_width, n_cells, 1, 1}));
+        FORESAY_TRY(auto k, allocate(type_k, layers[layer].k_width));
+        FORESAY_TRY(auto v, allocate(type_v, layers[layer].v_width));
         cache->k_.push_back(std::move(k));
         cache->v_.push_back(std::move(v));
     }

@@ -3,8 +3,10 @@
 // not know models or HTTP. The ring's rule: graph::StateParams.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "backend/backend.h"
@@ -43,6 +45,17 @@ class StateCache {
     /// The slot's states up to `end` tokens are held now, evaluated from `begin`, which was usable.
     void advance(int slot, int32_t begin, int32_t end);
 
+    /// What a slot file keeps of a slot that holds n tokens: the state after them and, where it is held, the one before
+    /// (a drafter may want that token evaluated again). Empty when the state after n tokens isn't held.
+    std::vector<std::byte> save(int slot, int32_t n) const;
+
+    /// Most bytes that save() gives.
+    size_t max_saved_bytes() const { return saved_bytes(kSavedStates); }
+
+    /// Takes over what save() gave, also of a cache with other room to roll back. Errors: bad_file; the slot then holds
+    /// nothing.
+    Status restore(int slot, int32_t n, std::span<const std::byte> saved);
+
     /// The slot holds nothing any more.
     void forget(int slot) { held_[static_cast<size_t>(slot)] = {}; }
 
@@ -52,7 +65,25 @@ class StateCache {
         int32_t high = 0;
     };
 
+    static constexpr int32_t kSavedStates = 2;
+
+    /// One range of a slot's ring cells: n_rows from a position on, which are not adjacent where the ring ends.
+    struct Piece {
+        const graph::Storage* storage = nullptr;
+        size_t bytes = 0;  ///< of one row
+        int32_t ring = 0;
+        int32_t begin = 0;  ///< position of the first row
+        int32_t n_rows = 0;
+    };
+
     StateCache() = default;
+    size_t saved_bytes(int32_t n_states) const;
+    /// What the states after n - n_states + 1 .. n tokens consist of, in the order of the file.
+    std::vector<Piece> pieces(int32_t n, int32_t n_states) const;
+    std::byte* cell(const Piece& piece, int slot, int32_t row) const;
+
+    backend::Backend* backend_ = nullptr;
+    int32_t n_taps_ = 0;
     std::vector<std::unique_ptr<graph::Storage>> conv_;
     std::vector<std::unique_ptr<graph::Storage>> delta_;
     std::vector<Held> held_;  ///< by slot: counts of tokens whose state is in the ring

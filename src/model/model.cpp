@@ -121,8 +121,14 @@ std::string Model::description() const {
 
 Result<std::shared_ptr<const Model>> Model::load(const std::string& path, backend::Backend& backend,
                                                  const LoadOptions& options) {
+    FORESAY_TRY(auto file, gguf::File::open(path));
+    return load(std::move(file), backend, options);
+}
+
+Result<std::shared_ptr<const Model>> Model::load(std::shared_ptr<const gguf::File> opened, backend::Backend& backend,
+                                                 const LoadOptions& options) {
     std::shared_ptr<Model> model(new Model);
-    FORESAY_TRY(model->file_, gguf::File::open(path));
+    model->file_ = std::move(opened);
     const gguf::File& file = *model->file_;
     FORESAY_TRY(model->architecture_, architecture_of(file));
     FORESAY_TRY(model->hparams_, checked_hparams(file, *model->architecture_));
@@ -138,7 +144,7 @@ Result<std::shared_ptr<const Model>> Model::load(const std::string& path, backen
                                      "{} wide with {}",
                                      model->hparams_.arch, model->hparams_.n_embd, model->hparams_.n_vocab, base.arch,
                                      base.n_embd, base.n_vocab),
-                         path);
+                         file.path());
         }
         model->base_ = options.nextn_base;
     } else {
@@ -151,7 +157,7 @@ Result<std::shared_ptr<const Model>> Model::load(const std::string& path, backen
     if (model->vocab_->n_tokens() > model->hparams_.n_vocab) {
         return error(Code::kBadFile,
                      fmt::format("{} tokens but embeddings for {}", model->vocab_->n_tokens(), model->hparams_.n_vocab),
-                     path);
+                     file.path());
     }
 
     size_t total_bytes = 0;

@@ -32,6 +32,9 @@ class Model {
     /// out_of_memory, io.
     static Result<std::shared_ptr<const Model>> load(const std::string& path, backend::Backend& backend,
                                                      const LoadOptions& options = {});
+    /// The same of a file that is open already.
+    static Result<std::shared_ptr<const Model>> load(std::shared_ptr<const gguf::File> file, backend::Backend& backend,
+                                                     const LoadOptions& options = {});
 
     const Hparams& hparams() const { return hparams_; }
 
@@ -40,6 +43,8 @@ class Model {
     const std::shared_ptr<const vocab::Vocab>& vocab() const { return vocab_; }
 
     const gguf::File& file() const { return *file_; }
+
+    const std::shared_ptr<const gguf::File>& shared_file() const { return file_; }
 
     /// The weight of this name, or null when the file has none (only optional ones may be missing).
     const graph::Storage* weight(std::string_view name) const;

@@ -76,6 +76,18 @@ class Runner {
         }
     }
 
+    /// The recurrent state of a slot that holds n tokens, for slot files; empty without, and when it isn't held.
+    std::vector<std::byte> save_state(int slot, int32_t n) const {
+        return state_ == nullptr ? std::vector<std::byte>() : state_->save(slot, n);
+    }
+
+    size_t max_saved_state_bytes() const { return state_ == nullptr ? 0 : state_->max_saved_bytes(); }
+
+    /// Errors: bad_file. Only of a model with a state.
+    Status restore_state(int slot, int32_t n, std::span<const std::byte> saved) {
+        return state_->restore(slot, n, saved);
+    }
+
     /// How many tokens can be taken back at any time; no limit without a state.
     int32_t max_rollback() const { return state_ == nullptr ? INT32_MAX : state_->n_rollback(); }
 

@@ -607,7 +607,10 @@ TEST(DraftedEngineSlotFile, TheDraftersStateComesBack) {
                            {"qwen3-target", "dflash-swa", spec::SpecType::kDraftDflash},
                            {"pair-qwen3-target", "pair-qwen3-dspark", spec::SpecType::kDraftDspark},
                            {"pair-gemma4-target", "pair-gemma4-assistant", spec::SpecType::kDraftMtp},
-                           {"glm4moe-mtp", "", spec::SpecType::kDraftMtp}};
+                           {"glm4moe-mtp", "", spec::SpecType::kDraftMtp},
+                           {"pair-qwen35-nextn", "", spec::SpecType::kDraftMtp},
+                           {"qwen35-mtp", "dflash-q35", spec::SpecType::kDraftDflash},
+                           {"lfm2", "lfm2", spec::SpecType::kDraftSimple}};
     const std::string path = testing::TempDir() + "foresay_drafters_" + std::to_string(::getpid()) + ".slot";
     for (const Files& files : pairs) {
         if (!files.exist()) {

@@ -1,7 +1,9 @@
 // Every drafter without a model, alone and chained, on a tiny target: strict acceptance gives the text, ids and
 // log-probabilities of plain decoding; with several slots, prompt reuse and context shifts; drafts come from the
 // request's own text.
+#include <algorithm>
 #include <fstream>
+#include <utility>
 
 #include "base/test_paths.h"
 #include "tests/conformance/engine_harness.h"
@@ -126,6 +128,60 @@ TEST_F(NgramIdentity, AcceptanceDependsNeitherOnTheSlotNorOnEarlierRequests) {
         }
         for (const auto& count : counts) {
             EXPECT_EQ(count, counts.front()) << engine->info().spec_types;
+        }
+    }
+}
+
+// cases.md A8: shifts in the middle of a text leave no position behind that is no more: all tokens come, drafts too.
+TEST_F(NgramIdentity, DraftsGoOnBehindContextShifts) {
+    std::vector<engine::EngineOptions> all;
+    for (const SpecType type : kNgramTypes) {
+        all.push_back(options({type}));
+    }
+    all.push_back(options({SpecType::kDraftSimple}));
+    for (const int32_t n_keep : {0, 16}) {
+        auto r = request(1, 0.0F, 600);
+        r.n_keep = n_keep;
+        const Text plain = generate(*make_engine(options({})), r)->text();
+        for (const auto& o : all) {
+            const auto engine = make_engine(o);
+            const auto got = generate(*engine, r);
+            // 190 + 600 tokens in 256 cells, each shift frees about half of them: there are several.
+            EXPECT_EQ(got->text(), plain) << engine->info().spec_types << ", n_keep " << n_keep;
+            EXPECT_EQ(got->text().ids.size(), 600U);
+            const auto& kinds = got->kinds();
+            EXPECT_GT(std::count(kinds.end() - 200, kinds.end(), engine::TokenKind::kExact), 0)
+                << engine->info().spec_types << ", n_keep " << n_keep << ": nothing drafted in the last 200 tokens";
+            EXPECT_EQ(generate(*engine, request(5, 0.0F, 8))->text().ids.size(), 8U);
+        }
+    }
+}
+
+// cases.md A9: a long request, a shorter one, the long one again and again: each is drafted as on a fresh server, with
+// the prompt reused or not, so nothing is replayed from an earlier request.
+TEST_F(NgramIdentity, RequestsAreDraftedAsOnAFreshServer) {
+    const auto shorter = [this](bool cached) {
+        auto r = request(9, 0.0F, 40);
+        r.prompt.resize(90);
+        r.cache_prompt = cached;
+        return r;
+    };
+    const auto counts = [](engine::Engine& engine, const engine::Request& r) {
+        const auto got = generate(engine, r);
+        return std::pair(got->result().timings.draft_n, got->result().timings.draft_n_accepted);
+    };
+    for (const SpecType type : kNgramTypes) {
+        for (const bool cached : {false, true}) {
+            auto longer = request(1, 0.0F);
+            longer.cache_prompt = cached;
+            const auto expected = counts(*make_engine(options({type})), shorter(cached));
+            const auto engine = make_engine(options({type}));
+            const auto first = counts(*engine, longer);
+            EXPECT_GT(first.first, 0) << engine->info().spec_types;
+            EXPECT_EQ(counts(*engine, shorter(cached)), expected) << engine->info().spec_types << ", second request";
+            for (int round = 0; round < 5; ++round) {
+                EXPECT_EQ(counts(*engine, longer), first) << engine->info().spec_types << ", round " << round;
+            }
         }
     }
 }

@@ -7,7 +7,9 @@ up to its first near-tie, where it is there.
 import json
 import os
 import re
+import resource
 import socket
+import subprocess
 import threading
 import time
 from pathlib import Path
@@ -278,3 +280,84 @@ def test_acceptance_in_metrics_follows_the_replies(pair):
     timings = pair.client.post("/completion", json={**CODE, "speculative.relaxed_top_n": 5}).json()["timings"]
     gained = [now - then for now, then in zip(counters(), before)]
     assert gained == [timings["draft_n"], timings["draft_n_accepted"], timings["draft_n_relaxed"]]
+
+
+# Public failure reports retold (shared/spec/cases.md), on a model that drafts for itself.
+
+
+@pytest.fixture(scope="module")
+def twin(binary, clean_env, smollm):
+    command = [str(binary), "serve", "--port", "0", "-m", str(smollm), "--spec-draft-model", str(smollm), "--spec-draft-n-max", "6",
+               "-c", "1024", "-np", "2", "--no-spec-draft-adaptive"]
+    running = Server(command, clean_env).wait()
+    yield running
+    running.stop()
+
+
+def scores(reply: dict) -> list:
+    """Of each token: its id, its log-probability and the five best, as flat numbers."""
+    return [[p["id"], p["logprob"]] + [x for top in p["top_logprobs"] for x in (top["id"], top["logprob"])]
+            for p in reply["completion_probabilities"]]
+
+
+@pytest.mark.parametrize("temperature", [0, 0.8])
+def test_drafted_tokens_carry_their_log_probabilities(twin, temperature):  # cases.md A4
+    body = {"prompt": "The capital of a small country is", "n_predict": 23, "temperature": temperature, "seed": 3, "n_probs": 5,
+            "return_tokens": True}
+    plain = twin.client.post("/completion", json={**body, "speculative.n_max": 0}).json()
+    want = scores(plain)
+    assert len(want) == plain["tokens_predicted"] > 8 and any(score[1] < -0.01 for score in want[1:])
+    for n_predict in (23, 9):  # 9 ends inside a block
+        reply = twin.client.post("/completion", json={**body, "n_predict": n_predict}).json()
+        assert reply["timings"]["draft_n"] > 0
+        got = scores(reply)
+        assert len(got) == reply["tokens_predicted"] == len(reply["tokens"])
+        assert [score[0] for score in got] == reply["tokens"]
+        for mine, theirs in zip(got, want):
+            assert mine == pytest.approx(theirs, abs=1e-3)
+    with twin.client.stream("POST", "/completion", json={**body, "stream": True}) as reply:
+        events = [json.loads(line[6:]) for line in reply.iter_lines() if line]
+    streamed = [score for event in events if event.get("completion_probabilities") for score in scores(event)]
+    assert [s[0] for s in streamed] == [s[0] for s in want]
+    openai = twin.client.post("/v1/completions", json={**body, "max_tokens": 23, "logprobs": 5}).json()["choices"][0]["logprobs"]
+    assert openai["token_logprobs"] == pytest.approx([score[1] for score in want], abs=1e-3)
+
+
+def test_settings_of_a_request_take_effect_or_are_refused_by_name(twin):  # cases.md A5
+    def ask(**fields):
+        return twin.client.post("/completion", json={**KNOWN, **{f"speculative.{k}": v for k, v in fields.items()}})
+
+    want = ask().json()["tokens"]
+    for n_max, in_force in ((0, 0), (1, 1), (4, 4), (6, 6), (7, 6), (1000, 6), (None, 6)):
+        reply = ask(n_max=n_max).json()
+        assert reply["tokens"] == want and settings(reply, "n_max") == [in_force], n_max
+        assert ("draft_n" in reply["timings"]) == (in_force > 0)
+    assert "draft_n" not in ask(type="none").json()["timings"]
+    for fields, name in (({"n_max": -1}, "n_max"), ({"n_max": 2.5}, "n_max"), ({"n_max": "4"}, "n_max"),
+                         ({"n_min": 8, "n_max": 4}, "n_min"), ({"p_min": -1}, "p_min"), ({"p_min": 2}, "p_min")):
+        reply = ask(**fields)
+        assert reply.status_code == 400 and f"speculative.{name}" in reply.json()["error"]["message"], (fields, reply.text)
+    assert settings(ask().json(), "n_max", "n_min", "p_min") == [6, 0, 0]
+
+
+def test_props_and_slots_tell_what_drafts(twin):  # cases.md A2
+    said = twin.client.get("/props").json()["speculative"]
+    assert said["active"] is True and said["n_max"] == 6 and "draft-simple" in json.dumps(said) and "strict" in json.dumps(said)
+    assert all(slot["speculative"] for slot in twin.client.get("/slots").json())
+
+
+@pytest.mark.parametrize("extra, more_kib, part", [
+    (["-c", "2048"], 60 << 10, "can't map the file of"),  # the drafter's weights don't fit
+    (["-c", "32768", "-ctkd", "f32", "-ctvd", "f32"], 700 << 10, "KV cache of 32768 cells"),  # its cache doesn't
+])
+def test_a_drafter_without_memory_is_an_error_at_start(binary, clean_env, smollm, extra, more_kib, part):  # cases.md A14
+    command = [str(binary), "serve", "--port", "0", "-m", str(smollm), *extra]
+    alone = Server(command, clean_env).wait()
+    peak = int(re.search(r"VmPeak:\s+(\d+)", Path(f"/proc/{alone.process.pid}/status").read_text()).group(1))
+    alone.stop()
+    limit = (peak + more_kib) * 1024
+    result = subprocess.run([*command, "--spec-draft-model", str(smollm)], capture_output=True, text=True, timeout=60, env=clean_env,
+                            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)), check=False)
+    assert result.returncode == 1
+    last = result.stderr.splitlines()[-1]
+    assert "--spec-draft-model" in last and part in last and re.search(r"\d+ (bytes|MiB)", last), last

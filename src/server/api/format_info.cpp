@@ -24,7 +24,7 @@ Json default_settings(const App& app) {
 Json format_speculation(const App& app) {
     const engine::SpecOptions& spec = app.engine->options().spec;
     const std::string& types = app.engine->info().spec_types;
-    const bool active = !types.empty() && types != "none";
+    const bool active = !types.empty() && types != "none" && app.engine->info().spec_n_max > 0;
     Json j;
     j["active"] = active;
     j["type"] = active ? types : "none";

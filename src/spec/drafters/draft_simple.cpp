@@ -62,6 +62,12 @@ Result<std::unique_ptr<DraftSimple>> DraftSimple::create(std::unique_ptr<model::
     std::unique_ptr<DraftSimple> drafter(new DraftSimple);
     drafter->slots_.resize(static_cast<size_t>(runner->kv().n_slots()));
     drafter->runner_ = std::move(runner);
+    const auto& draft_vocab = *drafter->runner_->model().vocab();
+    for (TokenId id = 0; id < std::min({kFirstComparedId, target->n_tokens(), draft_vocab.n_tokens()}); ++id) {
+        if (target->text(id) != draft_vocab.text(id)) {
+            drafter->differing_.push_back(id);
+        }
+    }
     drafter->target_vocab_ = std::move(target);
     drafter->n_ubatch_ = n_ubatch;
     return drafter;
@@ -159,6 +165,13 @@ Result<TokenId> DraftSimple::choose(const DraftRequest& request, std::span<const
                                     bool* stop, std::vector<DraftProb>* q) {
     // Padding above the target's vocabulary is no token: it must not be drawn, or q would not be what was drawn from.
     logits = logits.first(std::min(logits.size(), static_cast<size_t>(target_vocab_->n_tokens())));
+    if (!differing_.empty()) {
+        row_.assign(logits.begin(), logits.end());
+        for (const TokenId id : differing_) {
+            row_[static_cast<size_t>(id)] = -INFINITY;
+        }
+        logits = row_;
+    }
     const TenBest best = ten_best(logits);
     if (best.n == 0) {
         *stop = true;

@@ -57,6 +57,8 @@ class DraftSimple : public Drafter {
     std::shared_ptr<const vocab::Vocab> target_vocab_;
     std::vector<SlotState> slots_;
     int32_t n_ubatch_ = 512;
+    std::vector<TokenId> differing_;  ///< of the first ids: those that mean something else to the target, never drafted
+    std::vector<float> row_;          ///< logits without them
 };
 
 }  // namespace foresay::spec
