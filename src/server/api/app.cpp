@@ -23,6 +23,8 @@ void load_template(const ServerOptions& options, App* app) {
     const vocab::Vocab& vocab = *app->parse.vocab;
     chat::Source source;
     source.model_template = vocab.chat_template();
+    const auto named = vocab.named_chat_templates();
+    source.named.assign(named.begin(), named.end());
     source.chosen = options.chat_template;
     source.jinja = options.jinja;
     source.bos_token = token_text(vocab, vocab.bos());
