@@ -10,13 +10,14 @@ PROMPT = 'def quicksort(xs):\n    """Return a sorted copy of xs."""\n'
 N = 16
 N_MAX = 5
 DRAFTED = {"n": 0}
+THINKER = "{{ messages[0].content }}<think>\n{# </think> #}"  # opens thoughts; the model here never closes them itself
 
 
 @pytest.fixture(scope="module")
 def ask(binary, clean_env, smollm):
     from conftest import Server
     command = [str(binary), "serve", "--port", "0", "-m", str(smollm), "-c", "1024", "-np", "1", "--spec-draft-model", str(smollm),
-               "--spec-draft-n-max", str(N_MAX), "--no-spec-draft-adaptive"]
+               "--spec-draft-n-max", str(N_MAX), "--no-spec-draft-adaptive", "--chat-template", THINKER]
     running = Server(command, clean_env).wait()
 
     def post(**fields):
@@ -34,6 +35,13 @@ def ask(binary, clean_env, smollm):
         assert len(events) > 1
         return [{k: v for k, v in event.items() if k not in ("timings", "generation_settings")} for event in events]
 
+    def chat(**fields):
+        body = {"messages": [{"role": "user", "content": PROMPT}], "max_tokens": N, "temperature": 0, "seed": 5, **fields}
+        reply = running.client.post("/v1/chat/completions", json=body)
+        assert reply.status_code == 200, reply.text
+        return reply.json()
+
+    post.chat = chat
     post.stream = stream
     yield post
     running.stop()
@@ -99,6 +107,20 @@ def test_streams_have_the_same_events(ask):
 def test_every_sampler(ask, fields):
     for n in (N, 8):
         both(ask, n_predict=n, **fields)
+
+
+@pytest.mark.parametrize("temperature", [0, 0.9])
+def test_a_thinking_budget_ends_thoughts_at_every_offset(ask, temperature):
+    free = ask.chat(temperature=temperature)["choices"][0]["message"]
+    assert not free["content"], "without a budget it thinks on"
+    for budget in range(N_MAX + 3):
+        fields = {"temperature": temperature, "reasoning_budget_tokens": budget}
+        drafted = ask.chat(**fields)["choices"][0]["message"]
+        assert drafted == ask.chat(**fields, **{"speculative.n_max": 0})["choices"][0]["message"], budget
+        assert drafted["content"], budget
+        assert free["reasoning_content"].startswith(drafted.get("reasoning_content", ""))
+        assert budget > 0 or not drafted.get("reasoning_content")
+    assert drafted["reasoning_content"]  # of the largest budget (the first tokens may be blanks, which don't show)
 
 
 def test_every_length_of_draft(ask, whole):

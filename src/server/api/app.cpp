@@ -48,6 +48,8 @@ void load_template(const ServerOptions& options, App* app) {
     app->chat.parse_replies = !options.skip_chat_parsing;
     app->chat.reasoning_format = reasoning_format_of(options.reasoning_format).value_or(app->chat.reasoning_format);
     app->chat.reasoning_effort = options.reasoning_effort;
+    app->chat.reasoning_budget = options.reasoning_budget;
+    app->chat.reasoning_budget_message = options.reasoning_budget_message;
     app->chat.thinking = options.thinking;
 }
 
