@@ -1,4 +1,4 @@
-"""Twenty seconds of tests/load/load_test.py: the tool works, and what it checks holds. docs/server.md has a long run's figures."""
+"""Some seconds of tests/load/load_test.py: the tool works, and what it checks holds."""
 
 import subprocess
 import sys
