@@ -100,6 +100,8 @@ class Templates {
     const Abilities& abilities() const;
     /// The text of the template, or the name of the built-in format.
     const std::string& description() const;
+    /// The text of the template for chats with tools; empty: the same as without.
+    std::string_view tool_use() const;
     bool uses_jinja() const;
 
   private:

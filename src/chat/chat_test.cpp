@@ -262,6 +262,7 @@ TEST(Chat, NamedVariantsAndNames) {
     EXPECT_EQ(rendered(usual, request).substr(0, 3), "<s>");
     request.tools = weather_tools();
     EXPECT_EQ(rendered(usual, request), "tools: get_weatherU");
+    EXPECT_EQ(usual.tool_use(), source.named[0].second);
     request.tools = Json();
     source.chosen = "short";
     EXPECT_EQ(rendered(made(source), request), "U");
@@ -269,6 +270,7 @@ TEST(Chat, NamedVariantsAndNames) {
     EXPECT_EQ(rendered(made(source), request), "<start_of_turn>user\nU<end_of_turn>\n<start_of_turn>model\n");
     source.chosen = "Q: {{ messages[0].content }}";
     EXPECT_EQ(rendered(made(source), request), "Q: U");
+    EXPECT_TRUE(made(source).tool_use().empty());
 }
 
 TEST(Chat, ErrorsOfTemplatesHaveTheirPlace) {

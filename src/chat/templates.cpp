@@ -283,6 +283,10 @@ const std::string& Templates::description() const {
     return impl_->description;
 }
 
+std::string_view Templates::tool_use() const {
+    return impl_->tool_use.has_value() ? std::string_view(impl_->tool_use->tmpl.source()) : std::string_view();
+}
+
 bool Templates::uses_jinja() const {
     return impl_->usual.has_value();
 }

@@ -69,8 +69,6 @@ Status take_thinking(Options& options, std::string_view text) {
     return ok();
 }
 
-constexpr const char* kNoBudget = "there is no thinking budget yet";
-
 Flag ignored(std::vector<std::string> names, std::string env, std::string value, std::string help, std::string note,
              Setter check) {
     return {.names = std::move(names),
@@ -386,17 +384,15 @@ FlagGroup template_flags() {
                  .env = "LLAMA_ARG_THINK_BUDGET",
                  .value = "N",
                  .fallback = "-1",
-                 .help = "most thinking tokens; only -1, no limit, is supported",
-                 .set = [](Options&, std::string_view text) -> Status {
-                     FORESAY_TRY(const int64_t n, parse_int(text, -1, kMaxInt));
-                     if (n >= 0) {
-                         return error(Code::kUnsupported, "a thinking budget is not supported yet; -1 is");
-                     }
-                     return ok();
-                 },
+                 .help = "most thinking tokens of a reply, then thoughts are closed; -1: no limit",
+                 .set = to_int([](Options& o) -> int32_t& { return o.server.reasoning_budget; }, -1, kMaxInt),
                  .commands = kServe},
-                ignored({"--reasoning-budget-message"}, "LLAMA_ARG_THINK_BUDGET_MESSAGE", "TEXT",
-                        "text when the budget ends", kNoBudget, check_anything()),
+                {.names = {"--reasoning-budget-message"},
+                 .env = "LLAMA_ARG_THINK_BUDGET_MESSAGE",
+                 .value = "TEXT",
+                 .help = "said before thoughts are closed by the budget",
+                 .set = to_text([](Options& o) -> std::string& { return o.server.reasoning_budget_message; }),
+                 .commands = kServe},
                 {.names = {"--prefill-assistant"},
                  .negated = {"--no-prefill-assistant"},
                  .env = "LLAMA_ARG_PREFILL_ASSISTANT",

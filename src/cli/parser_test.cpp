@@ -135,7 +135,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"-m x --chat-template-kwargs 5", "--chat-template-kwargs", "must be a JSON object"},
         Bad{"-m x --reasoning-format x", "--reasoning-format", "deepseek"},
         Bad{"-m x --log-verbosity high", "--log-verbosity", "not a whole number"},
-        Bad{"-m x --reasoning-budget 100", "--reasoning-budget", "not supported yet"}));
+        Bad{"-m x --reasoning-budget -2", "--reasoning-budget", "-1"}));
 
 // The command line of the seed guide, as it stands there.
 constexpr const char* kSeed =

@@ -7,6 +7,7 @@
 
 #include "base/assert.h"
 #include "grammar/grammar.h"
+#include "sampling/budget.h"
 #include "sampling/constraint.h"
 #include "sampling/math.h"
 #include "sampling/steps.h"
@@ -28,6 +29,7 @@ struct Sampler::Impl {
     std::vector<Link> chain;
     Row row;
     std::unique_ptr<Constraint> constraint;  ///< null: no grammar
+    std::unique_ptr<Budget> budget;          ///< null: no limit on thinking
     std::vector<float> legal_logits;         ///< of the second pass under a grammar
     Status status = ok();
     bool has_draw = false;  ///< row holds the candidates of a draw that accept() hasn't seen yet
@@ -38,6 +40,7 @@ struct Sampler::Impl {
     TokenId draw_from(std::span<const float> logits, DrawKey key);
     TokenId draw_legal(std::span<const float> logits, DrawKey key);
     TokenId select(DrawKey key);
+    TokenId forced();
 };
 
 namespace {
@@ -185,6 +188,7 @@ Result<std::unique_ptr<Sampler>> Sampler::create(const Params& params, std::shar
     impl->seed = params.seed == kRandomSeed ? static_cast<uint32_t>(std::random_device()()) : params.seed;
     impl->build_bias();
     impl->build_chain();
+    FORESAY_TRY(impl->budget, Budget::create(impl->params.reasoning, impl->vocab));
     FORESAY_TRY(impl->constraint, Constraint::create(impl->params, impl->vocab, grammars));
     return std::make_unique<Sampler>(std::move(impl));
 }
@@ -223,14 +227,26 @@ TokenId Sampler::Impl::draw_legal(std::span<const float> logits, DrawKey key) {
     return draw_from(status.has_value() ? std::span<const float>(legal_logits) : logits, key);
 }
 
+/// The token that ends thoughts over their budget; kNoToken: any may come. A grammar has the last word.
+TokenId Sampler::Impl::forced() {
+    const TokenId id = budget != nullptr ? budget->forced() : vocab::kNoToken;
+    return id != vocab::kNoToken && constraint != nullptr && !constraint->allows(id) ? vocab::kNoToken : id;
+}
+
 Draw Sampler::draw(std::span<const float> logits, int64_t position) {
     FORESAY_ASSERT(!logits.empty());
     const DrawKey key{impl_->seed, position};
     Row& row = impl_->row;
     Draw draw;
-    draw.id = impl_->draw_from(logits, key);
-    if (impl_->constraint != nullptr && !impl_->constraint->allows(draw.id)) {
-        draw.id = impl_->draw_legal(logits, key);
+    if (const TokenId forced = impl_->forced(); forced != vocab::kNoToken) {
+        row.start(logits);
+        row.assign(forced, 0.0F);
+        draw.id = impl_->select(key);
+    } else {
+        draw.id = impl_->draw_from(logits, key);
+        if (impl_->constraint != nullptr && !impl_->constraint->allows(draw.id)) {
+            draw.id = impl_->draw_legal(logits, key);
+        }
     }
     row.finish_ranks();
     draw.candidates = row.items();
@@ -284,6 +300,9 @@ void Sampler::accept(TokenId id, bool generated) {
     if (generated && impl_->constraint != nullptr) {
         impl_->constraint->accept(id);
     }
+    if (generated && impl_->budget != nullptr) {
+        impl_->budget->accept(id);
+    }
 }
 
 void Sampler::reset() {
@@ -291,6 +310,9 @@ void Sampler::reset() {
     impl_->status = ok();
     if (impl_->constraint != nullptr) {
         impl_->constraint->reset();
+    }
+    if (impl_->budget != nullptr) {
+        impl_->budget->reset();
     }
     for (const Impl::Link& link : impl_->chain) {
         if (link.step != nullptr) {

@@ -23,6 +23,15 @@ namespace foresay::sampling {
 
 using vocab::TokenId;
 
+/// A limit on the tokens of thoughts. When they are spent, message and closing mark are all that may follow.
+struct ReasoningBudget {
+    int32_t tokens = -1;  ///< -1: no limit
+    std::string open;     ///< the marks around thoughts: "<think>", "</think>"
+    std::string close;
+    std::string message;         ///< said before the closing mark; may be empty
+    bool starts_inside = false;  ///< the prompt has opened thoughts
+};
+
 /// Request fields of the chain, named and defaulted as in the API (server-api.md 4.2).
 struct Params {
     uint32_t seed =
@@ -60,6 +69,7 @@ struct Params {
     std::string grammar;                                ///< GBNF; empty: none
     bool grammar_lazy = false;                          ///< sleeps until one of grammar_triggers is met
     std::vector<grammar::Trigger> grammar_triggers;
+    ReasoningBudget reasoning;
 };
 
 /// "top_k", "top-k", "topk", "k" ... to the canonical name; empty when unknown.
@@ -97,7 +107,8 @@ class Sampler {
     /// The draw changes no state that accept() doesn't: drawing twice gives the same token.
     /// Cost: O(n_vocab) selection, no sort of the vocabulary, no allocation after the first draws.
     /// Under a grammar: when the token drawn is forbidden, the row is drawn from again with all forbidden tokens banned
-    /// first, under the same noise. Look at status() afterwards.
+    /// first, under the same noise. Look at status() afterwards. Once thoughts are over their budget, the token that
+    /// ends them is the only candidate, unless the grammar forbids it.
     Draw draw(std::span<const float> logits, int64_t position);
     /// Whether a token can be drawn: an error when the grammar has come to a dead end for this vocabulary, when the
     /// request bans every token that it allows, and when it costs too much. The last draw is then meaningless.

@@ -44,6 +44,10 @@ TEST_F(ChatTest, BadBodiesAreNamed) {
         {R"({"messages":[],"chat_template_kwargs":{"enable_thinking":"yes"}})",
          "invalid type for \"enable_thinking\" (expected boolean, got string)"},
         {R"({"messages":[],"reasoning_format":"x"})", "Field 'reasoning_format'"},
+        {R"({"messages":[],"reasoning_budget_tokens":-2})", "Field 'reasoning_budget_tokens'"},
+        {R"({"messages":[],"thinking_budget_tokens":18446744073709551615})", "Field 'thinking_budget_tokens'"},
+        {R"({"messages":[],"reasoning_budget_tokens":1.5})", "Field 'reasoning_budget_tokens'"},
+        {R"({"messages":[],"reasoning_budget_message":1})", "Field 'reasoning_budget_message'"},
         {R"({"messages":[],"response_format":{"type":"xml"}})", "response_format type must be one of"},
         {R"({"messages":[],"response_format":5})", "Field 'response_format'"},
         {R"({"messages":[],"json_schema":{},"grammar":"root ::= \"a\""})", "Cannot use both json_schema and grammar"},
@@ -248,6 +252,41 @@ TEST_F(ChatTest, MessagesAndResponsesSayTheSameInTheirOwnWords) {
           R"({"input":"x","previous_response_id":"y"})", R"({"input":"x","tools":[{"type":"web"}]})"}) {
         EXPECT_EQ(post("/v1/responses", body).status, 400) << body;
     }
+}
+
+TEST_F(ChatTest, AThinkingBudgetReachesTheSampler) {
+    options.chat_template = "{{ messages[0].content }}{% if true %}<think>\n{% endif %}{# </think> #}";
+    options.reasoning_budget = 7;
+    options.reasoning_budget_message = "Enough.";
+    start();
+    const auto ask = [&](const std::string& path, const std::string& fields) {
+        const Reply reply = post(path, R"({"messages":[{"role":"user","content":"x"}],"max_tokens":1)" + fields + "}");
+        EXPECT_EQ(reply.status, 200) << reply.body;
+        return engine->requests().back().sampling.reasoning;
+    };
+    const sampling::ReasoningBudget usual = ask("/v1/chat/completions", "");
+    EXPECT_EQ(usual.tokens, 7);
+    EXPECT_EQ(usual.open, "<think>");
+    EXPECT_EQ(usual.close, "</think>");
+    EXPECT_EQ(usual.message, "Enough.");
+    EXPECT_TRUE(usual.starts_inside);
+    EXPECT_EQ(ask("/v1/chat/completions", R"(,"reasoning_budget_tokens":0,"thinking_budget_tokens":4)").tokens, 0);
+    EXPECT_EQ(ask("/v1/chat/completions", R"(,"thinking_budget_tokens":4,"reasoning_budget_message":"")").message, "");
+    EXPECT_EQ(ask("/v1/chat/completions", R"(,"reasoning_budget_tokens":-1)").tokens, -1);
+    EXPECT_EQ(ask("/v1/messages", R"(,"thinking":{"type":"enabled","budget_tokens":1024})").tokens, 1024);
+}
+
+TEST_F(ChatTest, ToolsHaveATemplateOfTheirOwnWhereTheFileHasOne) {
+    start(false);
+    engine->vocab_->named_templates = {{"rag", "{{ broken"}, {"tool_use", "T{{ tools[0].function.name }}"}};
+    server->set_engine(engine);
+    const std::string messages = R"({"messages":[{"role":"user","content":"x"}])";
+    const std::string with_tools = messages + R"(,"tools":[{"type":"function","function":{"name":"f"}}])";
+    EXPECT_NE(post("/apply-template", messages + "}").json()["prompt"].get<std::string>().front(), 'T');
+    EXPECT_EQ(post("/apply-template", with_tools + "}").json()["prompt"], "Tf");
+    EXPECT_NE(post("/apply-template", with_tools + R"(,"tool_choice":"none"})").json()["prompt"], "Tf");
+    EXPECT_EQ(get("/props").json()["chat_template_tool_use"], "T{{ tools[0].function.name }}");
+    EXPECT_EQ(get("/props").json()["chat_template"], "{{ messages }}");
 }
 
 TEST_F(ChatTest, ABrokenTemplateIsSaidWhenItIsUsed) {

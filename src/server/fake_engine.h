@@ -29,6 +29,7 @@ class ByteVocab final : public vocab::Vocab {
     static constexpr vocab::TokenId kWord = 258;  ///< " hello"
     static constexpr int32_t kTokens = 260;
     bool bos_in_front = true;
+    std::vector<std::pair<std::string, std::string>> named_templates;
 
     vocab::Kind kind() const override { return vocab::Kind::kSpm; }
 
@@ -100,6 +101,10 @@ class ByteVocab final : public vocab::Vocab {
     std::span<const vocab::TokenId> suppressed() const override { return {}; }
 
     std::string_view chat_template() const override { return "{{ messages }}"; }
+
+    std::span<const std::pair<std::string, std::string>> named_chat_templates() const override {
+        return named_templates;
+    }
 
   private:
     std::vector<vocab::TokenId> eog_{kEos};

@@ -110,6 +110,45 @@ TEST_F(HttpTest, AHeadThatNeverEndsMeetsItsDeadline) {
     EXPECT_EQ(client.read_to_end(), "");  // closed by the server
 }
 
+TEST_F(HttpTest, ABodyThatNeverComesMeetsItsDeadline) {
+    options.timeout_s = 1;
+    start();
+    TestClient client(server->port());
+    client.send("POST /completion HTTP/1.1\r\nHost: t\r\nContent-Length: 100\r\n\r\n{");
+    EXPECT_EQ(client.read_to_end(), "");  // closed by the server
+    expect_known_answer();
+}
+
+TEST_F(HttpTest, AConnectionWithoutRequestsIsClosed) {
+    options.keep_alive_s = 1;
+    start();
+    TestClient client(server->port());
+    client.send(request_text("GET", "/health"));
+    EXPECT_EQ(client.read_reply().status, 200);
+    EXPECT_EQ(client.read_to_end(), "");
+    options.head_timeout_s = 1;
+    start();
+    EXPECT_EQ(TestClient(server->port()).read_to_end(), "");  // not one byte
+}
+
+TEST_F(HttpTest, AReaderThatStopsMeetsItsDeadline) {
+    options.timeout_s = 1;
+    options.max_unsent_bytes = size_t{64} << 20;  // not this limit
+    script_for = [](const engine::Request&) {
+        Script script;
+        engine::TokenEvent event;
+        event.id = 'x';
+        event.text = std::string(1000, 'x');
+        script.events.assign(20000, event);  // 20 MB: more than the socket buffers hold
+        script.hold_at = 20000;
+        return script;
+    };
+    start();
+    TestClient client(server->port());
+    client.send(request_text("POST", "/completion", R"({"prompt":"L","stream":true})"));
+    EXPECT_TRUE(engine->wait_for_cancelled(1));
+}
+
 TEST_F(HttpTest, HeadGetsTheHeadersOnly) {
     start();
     TestClient client(server->port());

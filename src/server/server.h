@@ -58,6 +58,8 @@ struct ServerOptions {
     std::string chat_template_kwargs;       ///< a JSON object; empty: none
     std::string reasoning_format = "auto";  ///< none, auto, deepseek, deepseek-legacy
     std::string reasoning_effort;           ///< empty: the template's default
+    int32_t reasoning_budget = -1;          ///< most thinking tokens of a reply; -1: no limit
+    std::string reasoning_budget_message;   ///< said where the budget ends thoughts
     int32_t embd_normalize = 2;             ///< of POST /embedding
 };
 

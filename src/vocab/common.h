@@ -31,6 +31,7 @@ struct Content {
     std::vector<TokenId> eog;
     std::vector<TokenId> suppressed;
     std::string chat_template;
+    std::vector<std::pair<std::string, std::string>> named_chat_templates;
 };
 
 /// Where the encoder stands when it reaches a fragment.
@@ -73,6 +74,10 @@ class CommonVocab : public Vocab {
     std::span<const TokenId> suppressed() const override { return content_.suppressed; }
 
     std::string_view chat_template() const override { return content_.chat_template; }
+
+    std::span<const std::pair<std::string, std::string>> named_chat_templates() const override {
+        return content_.named_chat_templates;
+    }
 
   protected:
     explicit CommonVocab(Content content);

@@ -129,10 +129,22 @@ Status check(const Content& content) {
     return ok();
 }
 
+/// tokenizer.chat_template.NAME
+Status read_named_templates(const gguf::File& file, Content* content) {
+    constexpr std::string_view kPrefix = "tokenizer.chat_template.";
+    for (const gguf::Value& value : file.values()) {
+        if (value.key.size() > kPrefix.size() && value.key.substr(0, kPrefix.size()) == kPrefix) {
+            FORESAY_TRY(const std::string_view text, file.string(value.key));
+            content->named_chat_templates.emplace_back(value.key.substr(kPrefix.size()), text);
+        }
+    }
+    return ok();
+}
+
 Result<Content> read_content(const gguf::File& file, Kind kind, std::string_view model, const PreType* pre) {
     const uint8_t flags = pre == nullptr ? uint8_t{0} : pre->flags;
     FORESAY_TRY(TokenTable tokens, TokenTable::read(file));
-    Content content{std::move(tokens), default_ids(model, flags), default_settings(kind, flags), {}, {}, {}};
+    Content content{std::move(tokens), default_ids(model, flags), default_settings(kind, flags), {}, {}, {}, {}};
     FORESAY_CHECK_OK(read_settings(file, flags, &content.settings));
     FORESAY_CHECK_OK(read_special_ids(file, content.tokens.size(), &content.special));
     content.eog = apply_special_fixups(&content.tokens, &content.special);
@@ -141,6 +153,7 @@ Result<Content> read_content(const gguf::File& file, Kind kind, std::string_view
     apply_strip_rules(pre == nullptr ? std::string_view() : pre->name, architecture, name, &content.tokens);
     FORESAY_TRY(content.suppressed, read_suppressed(file, content.tokens.size()));
     FORESAY_TRY(content.chat_template, file.string_or("tokenizer.chat_template", ""));
+    FORESAY_CHECK_OK(read_named_templates(file, &content));
     FORESAY_CHECK_OK(check(content));
     return content;
 }

@@ -162,11 +162,20 @@ TEST(Load, SuppressedTokensAndTemplate) {
     tiny.extra = [](gguf::Writer* writer) {
         writer->set("tokenizer.ggml.suppress_tokens", std::vector<int32_t>{9, -1, 3, 100000, 3});
         writer->set("tokenizer.chat_template", "{{ messages }}");
+        writer->set("tokenizer.chat_template.tool_use", "{{ tools }}");
+        writer->set("tokenizer.chat_templates", std::vector<std::string>{"tool_use"});  // the list of names: not needed
     };
     const auto vocab = tiny.load();
     ASSERT_TRUE(vocab.has_value()) << vocab.error().to_string();
     EXPECT_EQ(Ids((*vocab)->suppressed().begin(), (*vocab)->suppressed().end()), (Ids{3, 9}));
     EXPECT_EQ((*vocab)->chat_template(), "{{ messages }}");
+    const auto named = (*vocab)->named_chat_templates();
+    ASSERT_EQ(named.size(), 1U);
+    EXPECT_EQ(named[0], (std::pair<std::string, std::string>("tool_use", "{{ tools }}")));
+    tiny.extra = [](gguf::Writer* writer) { writer->set("tokenizer.chat_template.rag", uint32_t{7}); };
+    const auto wrong = tiny.load();
+    ASSERT_FALSE(wrong.has_value());
+    EXPECT_NE(wrong.error().to_string().find("tokenizer.chat_template.rag"), std::string::npos);
 }
 
 TEST(Load, PreTypeFlags) {

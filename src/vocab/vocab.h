@@ -62,6 +62,9 @@ class Vocab {
     virtual std::span<const TokenId> suppressed() const = 0;
     /// tokenizer.chat_template, empty when absent.
     virtual std::string_view chat_template() const = 0;
+
+    /// tokenizer.chat_template.NAME: (NAME, text) of each further template, in file order.
+    virtual std::span<const std::pair<std::string, std::string>> named_chat_templates() const { return {}; }
 };
 
 /// Collects bytes and hands out whole characters: streaming must never cut a UTF-8 sequence.

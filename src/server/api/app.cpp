@@ -23,6 +23,8 @@ void load_template(const ServerOptions& options, App* app) {
     const vocab::Vocab& vocab = *app->parse.vocab;
     chat::Source source;
     source.model_template = vocab.chat_template();
+    const auto named = vocab.named_chat_templates();
+    source.named.assign(named.begin(), named.end());
     source.chosen = options.chat_template;
     source.jinja = options.jinja;
     source.bos_token = token_text(vocab, vocab.bos());
@@ -46,6 +48,8 @@ void load_template(const ServerOptions& options, App* app) {
     app->chat.parse_replies = !options.skip_chat_parsing;
     app->chat.reasoning_format = reasoning_format_of(options.reasoning_format).value_or(app->chat.reasoning_format);
     app->chat.reasoning_effort = options.reasoning_effort;
+    app->chat.reasoning_budget = options.reasoning_budget;
+    app->chat.reasoning_budget_message = options.reasoning_budget_message;
     app->chat.thinking = options.thinking;
 }
 

@@ -15,6 +15,8 @@ struct ChatOptions {
     chat::ReasoningFormat reasoning_format = chat::ReasoningFormat::kAuto;
     std::optional<bool> thinking;  ///< --reasoning on|off
     std::string reasoning_effort;  ///< empty: the template's own
+    int32_t reasoning_budget = -1;
+    std::string reasoning_budget_message;
 };
 
 }  // namespace foresay::server

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -106,6 +107,40 @@ Status parse_tools(const Json& body, const ChatOptions& options, ChatRequest* re
     return ok();
 }
 
+Status parse_budget(const Json& body, const ChatOptions& options, ChatRequest* request) {
+    request->reasoning_budget = options.reasoning_budget;
+    request->reasoning_budget_message = options.reasoning_budget_message;
+    for (const char* key : {"reasoning_budget_tokens", "thinking_budget_tokens"}) {
+        const Json* value = find(body, key);
+        if (value == nullptr) {
+            continue;
+        }
+        constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+        // An unsigned number above the range of int64_t would come out negative.
+        const bool fits = value->is_number_integer() &&
+                          (!value->is_number_unsigned() || value->get<uint64_t>() <= static_cast<uint64_t>(kMost));
+        const int64_t n = fits ? value->get<int64_t>() : -2;
+        if (n < -1 || n > kMost) {
+            return refuse(fmt::format("Field '{}': must be a whole number from -1 to {}", key, kMost));
+        }
+        request->reasoning_budget = static_cast<int32_t>(n);
+        break;  // the first name wins
+    }
+    if (const Json* message = find(body, "reasoning_budget_message"); message != nullptr) {
+        if (!message->is_string()) {
+            return refuse(
+                fmt::format("Field 'reasoning_budget_message': type must be string, but is {}", message->type_name()));
+        }
+        request->reasoning_budget_message = message->get<std::string>();
+    }
+    constexpr size_t kMostMessage = 4096;  // all of it is spoken: more would be no message
+    if (request->reasoning_budget_message.size() > kMostMessage) {
+        return refuse(fmt::format("Field 'reasoning_budget_message': {} bytes, {} are possible",
+                                  request->reasoning_budget_message.size(), kMostMessage));
+    }
+    return ok();
+}
+
 Status parse_thinking(const Json& body, const ChatOptions& options, ChatRequest* request) {
     chat::Request& chat = request->chat;
     chat.enable_thinking = options.thinking;
@@ -171,6 +206,7 @@ Result<ChatRequest> parse_chat(std::string_view body, const ChatOptions& options
     FORESAY_CHECK_OK(parse_continuation(ordered, options, &request.chat));
     FORESAY_CHECK_OK(parse_tools(ordered, options, &request));
     FORESAY_CHECK_OK(parse_thinking(ordered, options, &request));
+    FORESAY_CHECK_OK(parse_budget(ordered, options, &request));
     return request;
 }
 

@@ -20,6 +20,8 @@ struct ChatRequest {
     Json callable;
     chat::ReasoningFormat reasoning_format = chat::ReasoningFormat::kAuto;
     bool parse_calls = true;
+    int32_t reasoning_budget = -1;  ///< most thinking tokens; -1: no limit
+    std::string reasoning_budget_message;
 };
 
 /// "none", "auto", "deepseek", "deepseek-legacy".

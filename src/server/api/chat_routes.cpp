@@ -90,6 +90,25 @@ Status prepare_calls(const App& app, const Rendered& rendered, const std::option
     return constrain_calls(rules, vocab, &task.sampling);
 }
 
+/// What is to happen when thoughts get long. A template without thoughts has nothing to limit.
+Status limit_thoughts(const Rendered& rendered, engine::Request* task) {
+    const chat::Syntax& syntax = rendered.prompt.syntax;
+    if (rendered.request.reasoning_budget < 0) {
+        return ok();
+    }
+    if (syntax.calls != nullptr && syntax.calls->form == chat::CallForm::kHarmony) {
+        return error(Code::kUnsupported,
+                     "a thinking budget is not supported for this model: its thoughts end with a "
+                     "message of their own, not with a mark");
+    }
+    if (syntax.think != nullptr) {
+        task->sampling.reasoning = {rendered.request.reasoning_budget, std::string(syntax.think->open),
+                                    std::string(syntax.think->close), rendered.request.reasoning_budget_message,
+                                    rendered.prompt.starts_in_reasoning};
+    }
+    return ok();
+}
+
 struct Prepared {
     CompletionRequest request;
     chat::OutputOptions output;
@@ -108,6 +127,7 @@ Result<Prepared> prepare(const App& app, const std::string& body) {
         FORESAY_TRY(schema, asked_schema(object, body));
     }
     FORESAY_CHECK_OK(prepare_calls(app, rendered, schema, &prepared.request));
+    FORESAY_CHECK_OK(limit_thoughts(rendered, &prepared.request.tasks.front()));
     set_prompts(&prepared.request, {encode_prompt(*app.parse.vocab, rendered.prompt.text)});
     prepared.request.reply.chat_format = rendered.prompt.syntax.name();
     prepared.request.reply.reasoning_format = name_of(rendered.request.reasoning_format);

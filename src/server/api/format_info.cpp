@@ -62,6 +62,9 @@ Json format_props(const App& app) {
     j["ui"] = app.options.page;
     j["ui_settings"] = Json::object();
     j["chat_template"] = app.templates != nullptr ? app.templates->description() : std::string(vocab.chat_template());
+    if (app.templates != nullptr && !app.templates->tool_use().empty()) {
+        j["chat_template_tool_use"] = std::string(app.templates->tool_use());
+    }
     j["chat_template_caps"] = (app.templates != nullptr ? app.templates->abilities() : chat::Abilities()).to_json();
     j["bos_token"] = token_text(vocab, vocab.bos());
     j["eos_token"] = token_text(vocab, vocab.eos());

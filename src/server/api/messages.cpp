@@ -305,6 +305,9 @@ Result<Json> chat_body_of_messages(std::string_view body) {
     }
     if (in.contains("thinking") && in["thinking"].is_object()) {
         chat["chat_template_kwargs"]["enable_thinking"] = in["thinking"].value("type", "") == "enabled";
+        if (in["thinking"].contains("budget_tokens")) {
+            chat["reasoning_budget_tokens"] = in["thinking"]["budget_tokens"];
+        }
     }
     return chat;
 }
