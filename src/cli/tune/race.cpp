@@ -13,7 +13,7 @@ constexpr int32_t kLeastScreening = 2;  // rounds
 
 /// Several clients ask twice each: when the first is done, others still work, and with one text each what follows
 /// would be a large part of the time.
-int32_t prompts_per_client(int32_t clients) {
+size_t prompts_per_client(int32_t clients) {
     return clients > 1 ? 2 : 1;
 }
 
@@ -89,7 +89,7 @@ Status Race::round(const std::string& what, Stage stage, const std::vector<Setti
             return ok();
         }
         const std::vector<std::string> prompts =
-            pool_.take(text_class, static_cast<size_t>(clients * prompts_per_client(clients)));
+            pool_.take(text_class, static_cast<size_t>(clients) * prompts_per_client(clients));
         if (prompts.empty()) {
             continue;
         }
