@@ -37,7 +37,7 @@ Status take_limit(const std::optional<float>& value, const char* field, float* o
 
 Result<SpecInForce> resolve_spec(const SpecRequest& request, const SpecOptions& server, int32_t n_max_server) {
     SpecInForce spec;
-    static_cast<spec::AcceptanceOptions&>(spec) = server;
+    static_cast<spec::AcceptanceOptions&>(spec) = static_cast<const spec::AcceptanceOptions&>(server);
     spec.n_max = n_max_server;
     spec.n_min = server.n_min;
     spec.p_min = server.p_min;

@@ -82,10 +82,11 @@ Mapping::~Mapping() {
 void Mapping::drop(std::span<const std::byte> part) const {
     const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
     // Inwards: the first and last page may hold a neighbour's bytes, which are still needed.
-    const uintptr_t first = (reinterpret_cast<uintptr_t>(part.data()) + page - 1) / page * page;
+    const auto begin = reinterpret_cast<uintptr_t>(part.data());
+    const uintptr_t first = (begin + page - 1) / page * page;
     const uintptr_t last = reinterpret_cast<uintptr_t>(part.data() + part.size()) / page * page;
     if (first < last) {
-        madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+        madvise(const_cast<std::byte*>(part.data()) + (first - begin), last - first, MADV_DONTNEED);
     }
 }
 
