@@ -120,12 +120,17 @@ def causes(foresay, *args):
 
 
 def test_doctor_finds_a_drafter_as_large_as_its_target_too_dear(foresay, smollm):
-    done, found = causes(foresay, smollm, smollm, "-n", "16", "-t", "2")
-    assert done.returncode == 0, done.stderr
-    figures = json.loads(done.stdout)
-    assert figures["greedy"]["share"] == pytest.approx(1.0), "the model's own drafts must all stand"
-    assert figures["long"]["share"] == pytest.approx(1.0)
-    assert "drafter-too-dear" in found and "pair-mismatch" not in found
+    # The verdict goes by measured times: a neighbour's burst may hide it, so that one of three looks has to find it.
+    for _ in range(3):
+        done, found = causes(foresay, smollm, smollm, "-n", "16", "-t", "2")
+        assert done.returncode == 0, done.stderr
+        figures = json.loads(done.stdout)
+        assert figures["greedy"]["share"] == pytest.approx(1.0), "the model's own drafts must all stand"
+        assert figures["long"]["share"] == pytest.approx(1.0)
+        assert "pair-mismatch" not in found
+        if "drafter-too-dear" in found:
+            return
+    pytest.fail(f"three looks found {found} only")
 
 
 def test_doctor_names_a_drafter_whose_positions_are_wrong(foresay, smollm, tmp_path):

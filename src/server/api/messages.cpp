@@ -186,7 +186,7 @@ class MessagesStyle final : public ReplyStyle {
   private:
     enum class Block { kNone, kThinking, kText, kTool };
 
-    static std::string event(const char* name, Json data) {
+    static std::string event(const char* name, const Json& data) {
         Json typed = {{"type", name}};
         typed.update(data);
         return std::string("event: ") + name + "\n" + sse(typed);
