@@ -122,8 +122,8 @@ class EngineImpl : public Engine {
         int drafter = -1;  ///< -1: nothing
         int32_t n_missed = 0;
         int32_t n_longest = 0;
-        double expected_ms = 0.0;  ///< reading left out
-        double ms = 0.0;           ///< taken
+        double expected_ms = 0.0;                    ///< reading left out
+        double ms = 0.0;                             ///< taken
         std::vector<std::pair<int, int32_t>> slots;  ///< slot, tokens
     };
 
