@@ -236,11 +236,12 @@ bool ThreadPool::Impl::read_work(uint32_t at, Work* work) const {
 bool ThreadPool::Impl::load_range(uint32_t at, const Work& work, int thread, uint64_t* word, Range* range) const {
     *word = slots[static_cast<size_t>(thread)].range.load(std::memory_order_acquire);
     *range = unpack(*word);
-    if (range->epoch == at) {
+    const uint32_t tag = range->epoch;
+    if (tag == at) {
         return true;
     }
     *range = {at, 0, static_cast<uint32_t>(first_chunk(work, thread + 1) - first_chunk(work, thread))};
-    return static_cast<int32_t>(unpack(*word).epoch - at) < 0;
+    return static_cast<int32_t>(tag - at) < 0;
 }
 
 bool ThreadPool::Impl::take_own(uint32_t at, const Work& work, int self, int64_t* chunk) {

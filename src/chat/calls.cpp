@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <random>
 
+#include "base/text.h"
+
 namespace foresay::chat {
 namespace {
 
@@ -271,11 +273,9 @@ Found find_marks(std::string_view text, std::initializer_list<std::string_view> 
             continue;
         }
         // The longest tail that may still become the mark.
-        for (size_t n = std::min(mark.size() - 1, text.size()); n > 0; --n) {
-            if (text.size() - n < first.pos && text.substr(text.size() - n) == mark.substr(0, n)) {
-                first = {text.size() - n, -1};
-                break;
-            }
+        const size_t begun = text.size() - begun_at_end(text, mark);
+        if (begun < first.pos) {
+            first = {begun, -1};
         }
     }
     return first;

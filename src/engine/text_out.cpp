@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/text.h"
+
 namespace foresay::engine {
 
 TextOut::TextOut(std::vector<std::string> stops) : stops_(std::move(stops)) {
@@ -28,12 +30,7 @@ TextOut::Step TextOut::push(std::string_view piece) {
     }
     size_t keep = 0;
     for (const std::string& stop : stops_) {
-        for (size_t n = std::min(stop.size() - 1, withheld_.size()); n > keep; --n) {
-            if (std::string_view(withheld_).substr(withheld_.size() - n) == std::string_view(stop).substr(0, n)) {
-                keep = n;
-                break;
-            }
-        }
+        keep = std::max(keep, begun_at_end(withheld_, stop));
     }
     step.text = withheld_.substr(0, withheld_.size() - keep);
     withheld_.erase(0, withheld_.size() - keep);

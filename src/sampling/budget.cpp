@@ -1,22 +1,10 @@
 #include "sampling/budget.h"
 
-#include <algorithm>
-#include <string_view>
 #include <utility>
 
+#include "base/text.h"
+
 namespace foresay::sampling {
-namespace {
-
-/// Cuts the text to the longest end of it that is a beginning of the mark.
-void keep_part_of(std::string_view mark, std::string* text) {
-    size_t n = std::min(text->size(), mark.size() - 1);
-    while (n > 0 && std::string_view(*text).substr(text->size() - n) != mark.substr(0, n)) {
-        --n;
-    }
-    text->erase(0, text->size() - n);
-}
-
-}  // namespace
 
 Result<std::unique_ptr<Budget>> Budget::create(const ReasoningBudget& limit,
                                                std::shared_ptr<const vocab::Vocab> vocab) {
@@ -76,7 +64,7 @@ void Budget::accept(TokenId id) {
         const std::string& mark = inside_ ? limit_.close : limit_.open;
         const size_t at = tail_.find(mark);
         if (at == std::string::npos) {
-            keep_part_of(mark, &tail_);
+            tail_.erase(0, tail_.size() - begun_at_end(tail_, mark));
             return;
         }
         tail_.erase(0, at + mark.size());

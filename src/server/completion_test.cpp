@@ -354,15 +354,7 @@ INSTANTIATE_TEST_SUITE_P(StreamedAndPlain, VanishTest, ::testing::Combine(::test
 TEST_F(CompletionTest, AStreamThatNobodyReadsIsCancelledAndBlocksNobody) {
     options.max_unsent_bytes = 100000;
     script_for = [](const engine::Request& request) {
-        Script script = script_of("x");
-        if (request.prompt.back() == 'L') {
-            engine::TokenEvent event;
-            event.id = 'x';
-            event.text = std::string(1000, 'x');
-            script.events.assign(20000, event);  // 20 MB: more than the socket buffers hold
-            script.hold_at = 20000;
-        }
-        return script;
+        return request.prompt.back() == 'L' ? script_that_fills_sockets() : script_of("x");
     };
     start();
     TestClient client(server->port());

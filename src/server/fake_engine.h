@@ -136,6 +136,17 @@ inline Script script_of(std::string_view text) {
     return script;
 }
 
+/// 20 MB of text, more than the socket buffers hold, and then no end.
+inline Script script_that_fills_sockets() {
+    Script script;
+    engine::TokenEvent event;
+    event.id = 'x';
+    event.text = std::string(1000, 'x');
+    script.events.assign(20000, event);
+    script.hold_at = 20000;
+    return script;
+}
+
 class FakeEngine final : public engine::Engine {
   public:
     using ScriptFor = std::function<Script(const engine::Request&)>;

@@ -134,15 +134,7 @@ TEST_F(HttpTest, AConnectionWithoutRequestsIsClosed) {
 TEST_F(HttpTest, AReaderThatStopsMeetsItsDeadline) {
     options.timeout_s = 1;
     options.max_unsent_bytes = size_t{64} << 20;  // not this limit
-    script_for = [](const engine::Request&) {
-        Script script;
-        engine::TokenEvent event;
-        event.id = 'x';
-        event.text = std::string(1000, 'x');
-        script.events.assign(20000, event);  // 20 MB: more than the socket buffers hold
-        script.hold_at = 20000;
-        return script;
-    };
+    script_for = [](const engine::Request&) { return script_that_fills_sockets(); };
     start();
     TestClient client(server->port());
     client.send(request_text("POST", "/completion", R"({"prompt":"L","stream":true})"));

@@ -537,9 +537,9 @@ void Controller::trim(std::span<TrimSlot> slots, int32_t n_other_rows) {
     if (items.empty()) {
         return;
     }
+    const auto is_free = [&](const Item& item) { return drafter(item.drafter).kind == DraftCost::kFree; };
     if (!target_.empty()) {
         allocate(items, n_other_rows, true);
-        const auto is_free = [&](const Item& item) { return drafter(item.drafter).kind == DraftCost::kFree; };
         if (std::all_of(items.begin(), items.end(), is_free)) {
             stretch(items, n_other_rows);
         }
@@ -557,12 +557,12 @@ void Controller::trim(std::span<TrimSlot> slots, int32_t n_other_rows) {
         Item& item = items[i];
         State& s = state(item.slot, item.drafter);
         s.is_adaptive = item.adaptive;
-        if (drafter(item.drafter).kind == DraftCost::kFree && item.adaptive) {
+        if (is_free(item) && item.adaptive) {
             earn(item.drafter, kProbeBudget * target_.cost(n_rows));
         }
         if (target_.empty()) {
             item.n = item.n_max;
-        } else if (refresh && item.adaptive && drafter(item.drafter).kind == DraftCost::kFree) {
+        } else if (refresh && item.adaptive && is_free(item)) {
             item.n = 0;
         } else if (item.adaptive && item.n == 0 && s.is_probing) {
             item.n = std::min(item.n_max, std::max(1, item.n_min));  // the plan's try

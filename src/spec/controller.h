@@ -172,9 +172,9 @@ class Controller {
         int32_t n_failed = 0;     ///< tries in a row that showed nothing new
         int32_t n_tries = 0;      ///< that follow the last one at once
         bool is_probing = false;
-        double promised_ms =
-            0.0;               ///< saved by the end of the response, when reading its text was decided; 0: it wasn't
-        double kept_ms = 0.0;  ///< saved since, reading left out
+        /// To be saved by the end of the response, when reading its text was decided; 0: it wasn't.
+        double promised_ms = 0.0;
+        double kept_ms = 0.0;       ///< saved since, reading left out
         bool is_stretched = false;  ///< the plan asked for a token more than seems best
         bool is_adaptive = true;
     };

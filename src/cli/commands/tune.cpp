@@ -228,8 +228,7 @@ engine::EngineOptions engine_options(const Options& options, const Plan& plan, s
     engine.n_ctx = n_slot * engine.n_parallel;
     engine.spec.types = source.types;
     engine.spec.ngram = source.ngram;
-    engine.spec.adaptive =
-        false;  // each request says what it wants; true: the costs are measured at start, as for serve
+    engine.spec.adaptive = false;  // requests say what they want; true: costs are measured at start, as for serve
     engine.spec.n_max = 0;
     for (const tune::Setting& setting : plan.settings[i_source]) {
         engine.spec.n_max = std::max(engine.spec.n_max, setting.n_max);
