@@ -215,10 +215,11 @@ FlagGroup speculation_flags() {
             {.names = {"--spec-draft-sampling"},
              .env = "LLAMA_ARG_SPEC_DRAFT_SAMPLING",
              .value = "HOW",
-             .fallback = "probabilistic",
-             .help = "greedy, or probabilistic: at temperature above 0, draw with the target's noise (the peer's "
-                     "default is "
-                     "greedy); the text is the same",
+             .fallback = "by type",
+             .help = "how drafts are chosen at temperature above 0: greedy (the likeliest token), or probabilistic "
+                     "(drawn with the target's noise; under --spec-draft-rule lossless from the drafter's own "
+                     "distribution): draft-simple, draft-mtp and draft-eagle3 can; without the flag only draft-simple "
+                     "draws; under the strict rule the text is the same",
              .set = take_draft_sampling},
             ignored({"-cd", "--ctx-size-draft"}, "", "N", "context of the drafter", "it follows the target's",
                     check_int(0, kMaxInt)),

@@ -160,6 +160,10 @@ Status EngineImpl::load_drafters() {
         if (spec::is_draft_model(type)) {
             FORESAY_TRY(auto drafter, load_draft_model(type, file));
             FORESAY_CHECK_OK(drafter->check_p_min(spec.p_min));
+            if (spec.probabilistic.value_or(false) && !drafter->can_draw()) {
+                log::warn("--spec-draft-sampling probabilistic: {} can't draw its tokens, it drafts greedily",
+                          drafter->name());
+            }
             log::info("{}: {} KiB of weights and caches", drafter->name(), drafter->memory_bytes() / 1024);
             if (spec.n_max > drafter->n_max_limit()) {
                 log::warn("{} drafts at most {} tokens: --spec-draft-n-max {} is cut to that", drafter->name(),

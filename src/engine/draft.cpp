@@ -13,13 +13,13 @@ bool uses(const sampling::Params& params, std::string_view sampler) {
 
 /// The target's truncation for the drafter that samples with shared noise: the nearer both sets, the more often both
 /// draw alike.
-spec::DraftSampling draft_sampling(const SpecOptions& spec, const Task& task, int64_t position) {
+spec::DraftSampling draft_sampling(const Task& task, int64_t position) {
     const sampling::Params& params = task.request.sampling;
     spec::DraftSampling sampling;
-    sampling.probabilistic = spec.probabilistic && params.temperature > 0.0F && uses(params, "temperature");
+    sampling.asked = task.spec.probabilistic;
     sampling.seed = task.sampler->seed();
     sampling.position = position;
-    sampling.temperature = params.temperature;
+    sampling.temperature = uses(params, "temperature") ? params.temperature : 0.0F;
     sampling.top_k = uses(params, "top_k") ? params.top_k : 0;
     sampling.top_p = uses(params, "top_p") ? params.top_p : 1.0F;
     sampling.min_p = uses(params, "min_p") ? params.min_p : 0.0F;
@@ -61,7 +61,7 @@ Status EngineImpl::draft(std::vector<Block>& blocks) {
         const bool is_lossless = spec::effective_rule(task.spec) == spec::Rule::kLossless;
         request.n_min = is_lossless ? 0 : task.spec.n_min;
         request.p_min = task.spec.p_min;
-        request.sampling = draft_sampling(options_.spec, task, slot.n_decoded);
+        request.sampling = draft_sampling(task, slot.n_decoded);
         requests.push_back(request);
         owners.push_back(&block);
     }

@@ -34,8 +34,10 @@ struct SpecOptions : spec::AcceptanceOptions {
     int32_t n_max = 3;  ///< of drafters with a model; n-gram types have their own
     int32_t n_min = 0;
     float p_min = 0.0F;
-    bool adaptive = false;      ///< choose the draft length by what pays; the command line's default is true
-    bool probabilistic = true;  ///< draft with the target's noise at temperature > 0; false: greedy drafting
+    bool adaptive = false;  ///< choose the draft length by what pays; the command line's default is true
+    /// Draft with the target's noise at temperature > 0, or greedily; absent: as each type does best
+    /// (Drafter::draws_by_default).
+    std::optional<bool> probabilistic;
     spec::NgramOptions ngram;
 
     /// Whether something was asked to draft.
@@ -47,6 +49,7 @@ struct SpecRequest {
     std::optional<int32_t> n_min;
     std::optional<float> p_min;
     std::optional<bool> adaptive;
+    std::optional<bool> probabilistic;
     std::optional<spec::Rule> rule;
     std::optional<int32_t> relaxed_top_n;
     std::optional<float> relaxed_delta;
@@ -63,6 +66,7 @@ struct SpecInForce : spec::AcceptanceOptions {
     int32_t n_min = 0;
     float p_min = 0.0F;
     bool adaptive = false;
+    std::optional<bool> probabilistic;
 };
 
 /// How the rows of a text become one vector.

@@ -78,6 +78,11 @@ Result<int64_t> EngineImpl::submit(Request request, std::shared_ptr<Sink> sink) 
             return error(Code::kInvalidArgument, taken.error().message, "speculative.p_min");
         }
     }
+    if (request.spec.probabilistic.value_or(false) && drafter_ != nullptr && !drafter_->can_draw()) {
+        return error(Code::kInvalidArgument,
+                     fmt::format("{} can't draw its tokens, it drafts greedily", drafter_->name()),
+                     "speculative.sampling");
+    }
     task.acceptor.emplace(task.spec, vocab_);
     FORESAY_TRY(task.sampler, sampling::Sampler::create(request.sampling, vocab_, grammars_.get()));
     task.request = std::move(request);

@@ -42,6 +42,7 @@ Result<SpecInForce> resolve_spec(const SpecRequest& request, const SpecOptions& 
     spec.n_min = server.n_min;
     spec.p_min = server.p_min;
     spec.adaptive = request.adaptive.value_or(server.adaptive);
+    spec.probabilistic = request.probabilistic ? request.probabilistic : server.probabilistic;
     FORESAY_CHECK_OK(take(request.n_max, 0, -1, "speculative.n_max", &spec.n_max));
     spec.n_max = std::min(spec.n_max, n_max_server);
     FORESAY_CHECK_OK(take(request.n_min, 0, -1, "speculative.n_min", &spec.n_min));

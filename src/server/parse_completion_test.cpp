@@ -91,6 +91,9 @@ TEST(ParseCompletion, SpeculationInBothSpellings) {
     EXPECT_FALSE(parse(R"("speculative.type":"draft-simple,ngram-mod")").tasks[0].spec.n_max.has_value());
     EXPECT_FALSE(parse(R"("speculative.n_max":null)").tasks[0].spec.n_max.has_value());
     EXPECT_EQ(parse(R"("speculative.n_max":0,"speculative.n_min":8)").tasks[0].spec.n_max, 0);
+    EXPECT_EQ(parse(R"("speculative.sampling":"probabilistic")").tasks[0].spec.probabilistic, true);
+    EXPECT_EQ(parse(R"("speculative":{"sampling":"greedy"})").tasks[0].spec.probabilistic, false);
+    EXPECT_FALSE(parse(R"("speculative.n_max":1)").tasks[0].spec.probabilistic.has_value());
 }
 
 TEST(ParseCompletion, LogitBiasShapes) {

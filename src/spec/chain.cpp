@@ -44,9 +44,9 @@ Status Chain::propose(std::span<const DraftRequest> requests, std::vector<Draft>
         for (const size_t i : open) {
             asked.push_back(requests[i]);
             asked.back().n_max = std::min(asked.back().n_max, link.n_max);
-            if (asked.back().sampling.wants_q && !link.drafter->gives_q()) {
-                asked.back().sampling.probabilistic = false;
-            }
+            DraftSampling& sampling = asked.back().sampling;
+            sampling.probabilistic =
+                link.drafter->can_draw() && sampling.asked.value_or(link.drafter->draws_by_default());
         }
         if (link.is_costly && planner_) {
             planner_(static_cast<int>(i_link), asked);
@@ -82,6 +82,10 @@ Status Chain::propose(std::span<const DraftRequest> requests, std::vector<Draft>
         open = std::move(still_open);
     }
     return ok();
+}
+
+bool Chain::can_draw() const {
+    return std::any_of(links_.begin(), links_.end(), [](const Link& link) { return link.drafter->can_draw(); });
 }
 
 model::TapSpec Chain::taps() const {

@@ -52,6 +52,8 @@ class Chain final : public Drafter {
     int32_t reusable(int slot, int32_t n_common) const override;
     Status check_p_min(float p_min) const override;
     void set_probe(const DraftProbe& probe) override;
+    /// True when any of them can.
+    bool can_draw() const override;
     void begin(int slot, std::span<const TokenId> prompt) override;
     /// `own` is ignored: the chain knows whose draft it was.
     void accepted(int slot, int32_t n_drafted, int32_t n_accepted, bool own) override;

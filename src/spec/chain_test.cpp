@@ -28,6 +28,7 @@ class Scripted final : public Drafter {
         asked.clear();
         for (size_t i = 0; i < requests.size(); ++i) {
             asked.emplace_back(requests[i].slot, requests[i].n_max);
+            probabilistic = requests[i].sampling.probabilistic;
             drafts[i].tokens = scripts_[requests[i].slot];
         }
         return ok();
@@ -45,7 +46,14 @@ class Scripted final : public Drafter {
 
     size_t memory_bytes() const override { return 100; }
 
+    bool can_draw() const override { return draws; }
+
+    bool draws_by_default() const override { return draws_unasked; }
+
     bool fails = false;
+    bool draws = false;
+    bool draws_unasked = false;
+    bool probabilistic = false;  ///< what it was told last
     std::vector<std::pair<int, int32_t>> asked;
     std::vector<std::pair<int, size_t>> begun;
     std::vector<std::array<int, 4>> heard;
@@ -181,6 +189,28 @@ TEST(SpecType, NamesAndOrder) {
         {SpecType::kDraftMtp, SpecType::kNgramCache, SpecType::kNone, SpecType::kNgramSimple, SpecType::kNgramCache});
     EXPECT_EQ(join_names(types), "ngram-simple,ngram-cache,draft-mtp");
     EXPECT_EQ(join_names({}), "none");
+}
+
+TEST(Chain, ADrafterDrawsIfItCanAndIsAskedOrDoesItUnasked) {
+    for (const bool can : {false, true}) {
+        for (const bool unasked : {false, true}) {
+            for (const std::optional<bool> asked : {std::optional<bool>(), std::optional(false), std::optional(true)}) {
+                auto drafter = std::make_unique<Scripted>("a", std::map<int, std::vector<TokenId>>{{0, {1}}});
+                Scripted* raw = drafter.get();
+                raw->draws = can;
+                raw->draws_unasked = unasked;
+                Chain chain;
+                chain.add(std::move(drafter), 4, true);
+                EXPECT_EQ(chain.can_draw(), can);
+                DraftRequest request;
+                request.n_max = 1;
+                request.sampling.asked = asked;
+                std::vector<Draft> drafts;
+                ASSERT_TRUE(chain.propose(std::span(&request, 1), drafts).has_value());
+                EXPECT_EQ(raw->probabilistic, can && asked.value_or(unasked));
+            }
+        }
+    }
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,7 +25,8 @@ using vocab::TokenId;
 /// How a drafter that samples draws: with the target's own noise, so that both mostly draw the same token
 /// (sampling.md 11.1).
 struct DraftSampling {
-    bool probabilistic = false;  ///< false: greedy drafting
+    std::optional<bool> asked = std::nullopt;  ///< --spec-draft-sampling, if it was given: probabilistic?
+    bool probabilistic = false;                ///< what a chain makes of it for each drafter; false: greedy drafting
     uint32_t seed = 0;
     int64_t position = 0;  ///< response index of the first drafted token
     float temperature = 0.0F;
@@ -92,8 +94,12 @@ class Drafter {
         return 0;
     }
 
-    /// True when it fills Draft::q on request. Others are asked to draft greedily where q is wanted: then q is one.
-    virtual bool gives_q() const { return false; }
+    /// True when it can draw its tokens (DraftSampling::probabilistic) and then fills Draft::q on request. Others draft
+    /// greedily, which is exact under rejection sampling too: q is then one.
+    virtual bool can_draw() const { return false; }
+
+    /// Whether it draws where nobody said how (temperature above 0).
+    virtual bool draws_by_default() const { return false; }
 
     /// Tells what became of the last draft of a slot (statistics, hit counters). own: this drafter gave it; else
     /// another one of the chain did.

@@ -457,6 +457,120 @@ INSTANTIATE_TEST_SUITE_P(Pairs, DraftedEngine,
                                          Files{"gpt-oss", "eagle3-oss", spec::SpecType::kDraftEagle3},
                                          Files{"qwen35-mtp", "dflash-q35", spec::SpecType::kDraftDflash}));
 
+// Drafting with the target's own noise (sampling.md 11.1), which only an explicit `probabilistic` asks for: other
+// drafts than greedy ones, the text of plain decoding. (Which of both is accepted more often says nothing here: these
+// models were made up.)
+TEST(DraftedEngineNoise, TextsArePlainHoweverDraftsAreChosen) {
+    for (const Files& files : {Files{"pair-qwen35-nextn", "", spec::SpecType::kDraftMtp},
+                               Files{"glm4moe-mtp", "", spec::SpecType::kDraftMtp},
+                               Files{"pair-gemma4-target", "pair-gemma4-assistant", spec::SpecType::kDraftMtp},
+                               Files{"pair-llama-target", "pair-llama-eagle3-reduced", spec::SpecType::kDraftEagle3}}) {
+        if (!files.exist()) {
+            GTEST_SKIP() << "no models for " << files.target;
+        }
+        auto options = files.options();
+        options.spec.n_max = 3;
+        const auto engine = make_engine(options);
+        ASSERT_NE(engine, nullptr);
+        std::map<std::string, std::vector<Text>> texts;
+        std::map<std::string, std::pair<int, int>> counts;
+        const auto run = [&](const std::string& how, std::optional<bool> probabilistic, std::optional<int32_t> n_max) {
+            for (uint32_t seed = 1; seed <= 4; ++seed) {
+                auto request = ids_request(100, 3.0F);  // below, some of these drafters know one token only
+                request.sampling.seed = seed;
+                request.sampling.min_p = 0.0F;
+                request.sampling.top_p = 1.0F;
+                request.spec.probabilistic = probabilistic;
+                request.spec.n_max = n_max;
+                const auto got = generate(*engine, request);
+                counts[how].first += got->result().timings.draft_n_accepted;
+                counts[how].second += got->result().timings.draft_n;
+                texts[how].push_back(got->text());
+            }
+        };
+        run("plain", {}, 0);
+        run("default", {}, {});
+        run("greedy", false, {});
+        run("probabilistic", true, {});
+        for (const auto& [how, got] : texts) {
+            EXPECT_EQ(got, texts["plain"]) << files.target << " " << how;
+        }
+        EXPECT_EQ(counts["plain"].second, 0);
+        EXPECT_EQ(counts["default"], counts["greedy"]) << files.target;
+        EXPECT_NE(counts["probabilistic"], counts["greedy"]) << files.target << ": the same drafts";
+        std::printf("%s at temperature 3: %d of %d greedy drafts stood, %d of %d with shared noise\n", files.target,
+                    counts["greedy"].first, counts["greedy"].second, counts["probabilistic"].first,
+                    counts["probabilistic"].second);
+    }
+}
+
+// Rejection sampling with q from a drafter that draws (draft-models.md 13.2): texts differ from plain decoding's, their
+// distribution doesn't. Pairs of second and third token of many short texts, against as many plain ones.
+TEST(DraftedEngineNoise, UnderTheLosslessRuleTextsFollowTheTargetsDistribution) {
+    for (const Files& files : {Files{"pair-qwen35-nextn", "", spec::SpecType::kDraftMtp},
+                               Files{"pair-gemma4-target", "pair-gemma4-assistant", spec::SpecType::kDraftMtp}}) {
+        if (!files.exist()) {
+            GTEST_SKIP() << "no models for " << files.target;
+        }
+        constexpr uint32_t kTexts = 1500;
+        auto options = files.options();
+        options.spec.n_max = 2;
+        options.spec.probabilistic = true;
+        const auto engine = make_engine(options);
+        ASSERT_NE(engine, nullptr);
+        std::map<std::vector<int32_t>, std::array<double, 2>> seen;
+        std::array<int, 2> verdicts{};
+        for (uint32_t seed = 0; seed < 2 * kTexts; ++seed) {
+            const size_t which = seed % 2;
+            auto request = ids_request(4, 1.0F);
+            request.cache_prompt = true;
+            request.n_probs = 0;
+            request.sampling.seed = seed;
+            request.sampling.top_k = 5;
+            request.spec.rule = spec::Rule::kLossless;
+            if (which == 0) {
+                request.spec.n_max = 0;
+            }
+            const auto got = generate(*engine, request);
+            ASSERT_EQ(got->text().ids.size(), 4U);
+            seen[{got->text().ids.begin() + 1, got->text().ids.begin() + 3}].at(which) += 1.0;
+            verdicts[0] += got->result().timings.draft_n_accepted;
+            verdicts[1] += got->result().timings.draft_n - got->result().timings.draft_n_accepted;
+        }
+        // Two samples of one distribution: the sum is chi-square with (kinds - 1) degrees, mean and half its variance.
+        double sum = 0.0;
+        double kinds = 0.0;
+        for (const auto& [ids, n] : seen) {
+            sum += (n[0] - n[1]) * (n[0] - n[1]) / (n[0] + n[1]);
+            kinds += 1.0;
+        }
+        std::printf("%s, lossless with q: chi-square %.1f over %.0f pairs, %d accepted, %d not\n", files.target, sum,
+                    kinds, verdicts[0], verdicts[1]);
+        EXPECT_GT(kinds, 20.0);
+        EXPECT_LT(sum, kinds - 1.0 + 4.0 * std::sqrt(2.0 * (kinds - 1.0)));
+        EXPECT_GT(verdicts[0], 100) << "else nothing was tested";
+        EXPECT_GT(verdicts[1], 100);
+    }
+}
+
+TEST(DraftedEngineNoise, ARequestCannotAskADrafterThatOnlyDraftsGreedily) {
+    const Files files{"qwen35-mtp", "dflash-q35", spec::SpecType::kDraftDflash};
+    if (!files.exist()) {
+        GTEST_SKIP() << "no models for " << files.target;
+    }
+    auto options = files.options();
+    options.spec.probabilistic = true;  // a warning at start
+    const auto engine = make_engine(options);
+    ASSERT_NE(engine, nullptr);
+    auto request = ids_request(4, 1.0F);
+    EXPECT_EQ(generate(*engine, request)->text().ids.size(), 4U);
+    request.spec.probabilistic = true;
+    const auto refused = engine->submit(request, std::make_shared<Collector>());
+    ASSERT_FALSE(refused.has_value());
+    EXPECT_EQ(refused.error().where, "speculative.sampling");
+    EXPECT_NE(refused.error().message.find("draft-dflash"), std::string::npos);
+}
+
 // A NextN block in a file of its own drafts what it drafts inside the target's, and without a trunk it is no model.
 TEST(DraftedEngineNextn, AFileOfItsOwnDraftsTheSame) {
     const Files files{"pair-qwen35-nextn", "", spec::SpecType::kDraftMtp};

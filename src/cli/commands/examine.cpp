@@ -287,11 +287,14 @@ Result<Figures> Examination::run() {
     figures_.n_max = spec.n_max;
     figures_.top_n = spec.relaxed_top_n;
     figures_.temperature = options_.sampling.temperature;
-    figures_.probabilistic = spec.probabilistic;
+
     const auto is_quantised = [](DType type) { return type != DType::kF16 && type != DType::kF32; };
     figures_.draft_cache_is_quantised =
         !spec.draft_model.empty() && (is_quantised(spec.draft_cache_type_k) || is_quantised(spec.draft_cache_type_v));
     FORESAY_CHECK_OK(look_at_files());
+    const bool is_simple = figures_.type == "draft-simple";
+    const bool can_draw = is_simple || figures_.type == "draft-mtp" || figures_.type == "draft-eagle3";
+    figures_.probabilistic = spec.probabilistic.value_or(is_simple) || !can_draw;
     if (!figures_.pair_problems.empty()) {
         return figures_;
     }

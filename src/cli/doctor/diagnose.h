@@ -28,7 +28,7 @@ struct Figures {
     int32_t n_max = 3;  ///< as configured
     int32_t top_n = 0;  ///< as configured; 0, 1: strict
     float temperature = 0.0F;
-    bool probabilistic = true;
+    bool probabilistic = true;  ///< drafts are drawn with the target's noise, or can't be
     bool draft_cache_is_quantised = false;
 
     std::vector<double> cost_ms;  ///< [i]: a pass of the target over i + 1 rows

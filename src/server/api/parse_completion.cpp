@@ -227,6 +227,10 @@ void check_spec_type(Fields& fields, const std::string& spelt, std::string_view 
     }
 }
 
+std::optional<bool> probabilistic_of(std::string_view how) {
+    return how == "greedy" || how == "probabilistic" ? std::optional(how == "probabilistic") : std::nullopt;
+}
+
 /// The fields that act and the four that are only checked, in one spelling: dotted keys of the body, or the nested
 /// object's.
 void parse_spec_fields(Fields& f, const std::string& dot, engine::SpecRequest* spec) {
@@ -271,6 +275,7 @@ void parse_spec_fields(Fields& f, const std::string& dot, engine::SpecRequest* s
             f.fail(spelt, fmt::format("unknown value '{}'; known: {}", text.substr(0, 64), known));
         }
     };
+    choice(dot + "sampling", probabilistic_of, "greedy, probabilistic", &spec->probabilistic);
     choice(dot + "rule", spec::rule_of, "auto, strict, relaxed, typical, lossless", &spec->rule);
     choice(dot + "relaxed_scope", spec::scope_of, "all, thinking", &spec->relaxed_scope);
     std::optional<int32_t> unused;

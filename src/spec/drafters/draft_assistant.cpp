@@ -155,7 +155,7 @@ Status DraftAssistant::draft_all(std::vector<Active>& active) {
         tokens.clear();
         for (size_t k = 0; k < drafting.size(); ++k) {
             Active& a = *drafting[k];
-            if (const auto id = take_best(a, i_draft, logits.subspan(k * n_vocab, n_vocab))) {
+            if (const auto id = take_next(a, i_draft, logits.subspan(k * n_vocab, n_vocab))) {
                 const auto from = fed_back.subspan(k * width, width);
                 hidden.insert(hidden.end(), from.begin(), from.end());
                 tokens.push_back(*id);

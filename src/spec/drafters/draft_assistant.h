@@ -24,6 +24,8 @@ class DraftAssistant final : public FeatureDrafter {
 
     std::string_view name() const override { return "draft-mtp"; }
 
+    bool can_draw() const override { return true; }
+
     model::TapSpec taps() const override;
 
   protected:

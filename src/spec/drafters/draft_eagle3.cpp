@@ -147,7 +147,7 @@ Status DraftEagle3::draft_all(std::vector<Active>& active) {
         carried.clear();
         for (size_t k = 0; k < drafting.size(); ++k) {
             Active& a = *drafting[k];
-            if (const auto id = take_best(a, i_draft, logits.subspan(k * n_vocab, n_vocab))) {
+            if (const auto id = take_next(a, i_draft, logits.subspan(k * n_vocab, n_vocab))) {
                 next.tokens.push_back(*id);
                 next.cells.push_back(a.cell + i_draft);
                 next.slots.push_back(a.slot());

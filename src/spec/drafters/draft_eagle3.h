@@ -17,6 +17,8 @@ class DraftEagle3 final : public FeatureDrafter {
 
     std::string_view name() const override { return "draft-eagle3"; }
 
+    bool can_draw() const override { return true; }
+
     model::TapSpec taps() const override;
 
     int32_t reusable(int, int32_t n_common) const override { return n_common - 1; }

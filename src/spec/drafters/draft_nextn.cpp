@@ -147,7 +147,7 @@ Status DraftNextn::draft_all(std::vector<Active>& active) {
         fed_back.assign(hidden.begin(), hidden.end());
         for (size_t k = 0; k < drafting.size(); ++k) {
             Active& a = *drafting[k];
-            if (const auto id = take_best(a, i_draft, logits.subspan(k * n_vocab, n_vocab))) {
+            if (const auto id = take_next(a, i_draft, logits.subspan(k * n_vocab, n_vocab))) {
                 next.push_back({*id, a.cell + 1 + i_draft, a.slot(),
                                 std::span<const float>(fed_back).subspan(k * width, width), true});
                 still.push_back(&a);

@@ -18,6 +18,8 @@ class DraftNextn final : public FeatureDrafter {
 
     std::string_view name() const override { return "draft-mtp"; }
 
+    bool can_draw() const override { return true; }
+
     model::TapSpec taps() const override;
 
     int32_t reusable(int, int32_t n_common) const override { return n_common - 1; }

@@ -14,11 +14,6 @@ namespace {
 constexpr int32_t kMaxVocabDifference = 128;  // padding of the embedding differs within a family by up to this
 constexpr TokenId kFirstComparedId = 5;       // the first ids are special tokens that families name differently
 
-bool same_chain(const sampling::Params& a, const sampling::Params& b) {
-    return a.seed == b.seed && a.temperature == b.temperature && a.top_k == b.top_k && a.top_p == b.top_p &&
-           a.min_p == b.min_p;
-}
-
 }  // namespace
 
 Status check_vocab_match(const vocab::Vocab& target, const vocab::Vocab& draft) {
@@ -179,26 +174,9 @@ Result<TokenId> DraftSimple::choose(const DraftRequest& request, std::span<const
     }
     *stop = best.top_share() < request.p_min;
     TokenId id = best.ids[0];
-    if (!*stop && request.sampling.probabilistic && request.sampling.temperature > 0.0F) {
-        SlotState& slot = slots_[static_cast<size_t>(request.slot)];
-        sampling::Params params;
-        params.seed = request.sampling.seed;
-        params.temperature = request.sampling.temperature;
-        params.top_k = request.sampling.top_k;
-        params.top_p = request.sampling.top_p;
-        params.min_p = request.sampling.min_p;
-        if (slot.sampler == nullptr || !same_chain(params, slot.params)) {
-            FORESAY_TRY(slot.sampler, sampling::Sampler::create(params, runner_->model().vocab()));
-            slot.params = params;
-        }
-        // The target's own noise for this position: both then mostly draw the same token (sampling.md 11.1).
-        const sampling::Draw draw = slot.sampler->draw(logits, request.sampling.position + i_draft);
-        id = draw.id;
-        if (request.sampling.wants_q) {
-            for (const sampling::Candidate& c : draw.candidates) {
-                q->push_back({c.id, c.p});
-            }
-        }
+    if (!*stop && NoiseDraw::wanted(request.sampling)) {
+        NoiseDraw& noise = slots_[static_cast<size_t>(request.slot)].noise;
+        FORESAY_TRY(id, noise.draw(request.sampling, logits, i_draft, runner_->model().vocab(), q));
     }
     return id;
 }

@@ -7,6 +7,7 @@
 
 #include "model/runner.h"
 #include "spec/drafter.h"
+#include "spec/drafters/noise_draw.h"
 
 namespace foresay::spec {
 
@@ -23,7 +24,9 @@ class DraftSimple : public Drafter {
 
     std::string_view name() const override { return "draft-simple"; }
 
-    bool gives_q() const override { return true; }
+    bool can_draw() const override { return true; }
+
+    bool draws_by_default() const override { return true; }
 
     Status propose(std::span<const DraftRequest> requests, std::vector<Draft>& drafts) override;
     void shifted(int slot, int32_t keep, int32_t discard) override;
@@ -40,9 +43,8 @@ class DraftSimple : public Drafter {
     DraftSimple() = default;
 
     struct SlotState {
-        std::vector<TokenId> tokens;                 ///< what the cache holds, position by position
-        std::unique_ptr<sampling::Sampler> sampler;  ///< for probabilistic drafting; remade when the parameters change
-        sampling::Params params;
+        std::vector<TokenId> tokens;  ///< what the cache holds, position by position
+        NoiseDraw noise;
     };
 
     Status propose_all(std::span<const DraftRequest> requests, std::vector<Draft>& drafts);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -48,7 +49,8 @@ FeatureDrafter::FeatureDrafter(std::unique_ptr<Net> net, size_t row_width, const
       n_vocab_target_(setup.target->hparams().n_vocab),
       n_ubatch_(std::max(1, setup.n_ubatch)),
       n_ctx_(setup.net.n_ctx_slot),
-      n_max_(setup.n_max) {}
+      n_max_(setup.n_max),
+      noise_(static_cast<size_t>(setup.net.n_slots)) {}
 
 void FeatureDrafter::copy_row(const model::Runner& target, size_t i_row, std::span<float> row) const {
     const auto width = static_cast<size_t>(target.model().hparams().n_embd);
@@ -146,7 +148,7 @@ Status FeatureDrafter::propose(std::span<const DraftRequest> requests, std::vect
     for (const Active& a : active) {
         // A block's length bounds n_min as it does n_max: else nothing would ever be drafted.
         if (static_cast<int32_t>(a.draft->tokens.size()) < std::min(a.request->n_min, n_max_limit())) {
-            a.draft->tokens.clear();
+            *a.draft = Draft{};
         }
     }
     return ok();
@@ -165,18 +167,44 @@ void FeatureDrafter::reset(int slot) {
     log_of(slot).clear();
 }
 
-std::optional<TokenId> FeatureDrafter::take_best(Active& a, int32_t i_draft, std::span<const float> row) const {
+std::optional<TokenId> FeatureDrafter::draw_next(Active& a, int32_t i_draft, std::span<const float> row) {
+    const auto n_tokens = static_cast<size_t>(target_vocab_->n_tokens());
+    if (d2t_.empty()) {
+        row = row.first(std::min(row.size(), n_tokens));  // padding is no token
+    } else {
+        // The noise is keyed by the target's ids.
+        target_row_.assign(n_tokens, -INFINITY);
+        for (size_t i = 0; i < std::min(row.size(), d2t_.size()); ++i) {
+            if (const auto id = static_cast<size_t>(d2t_[i]); id < n_tokens) {
+                target_row_[id] = row[i];
+            }
+        }
+        row = target_row_;
+    }
+    std::vector<DraftProb> q;
+    const auto drawn = noise_[static_cast<size_t>(a.slot())].draw(a.request->sampling, row, i_draft, target_vocab_, &q);
+    if (!drawn.has_value()) {
+        return std::nullopt;
+    }
+    if (!q.empty()) {
+        a.draft->q.push_back(std::move(q));
+    }
+    return *drawn;
+}
+
+std::optional<TokenId> FeatureDrafter::take_next(Active& a, int32_t i_draft, std::span<const float> row) {
     probe(a.slot(), i_draft, row);
     const TenBest best = ten_best(row);
     if (best.n == 0 || best.top_share() < a.request->p_min) {
         return std::nullopt;
     }
-    const TokenId id = target_id(best.ids[0]);
-    if (id >= target_n_vocab()) {
+    const std::optional<TokenId> id =
+        NoiseDraw::wanted(a.request->sampling) ? draw_next(a, i_draft, row) : target_id(best.ids[0]);
+    if (!id || *id >= target_n_vocab()) {
         return std::nullopt;
     }
-    a.draft->tokens.push_back(id);
-    return i_draft + 1 < a.n_max && goes_on(id) ? std::optional(id) : std::nullopt;
+    a.draft->tokens.push_back(*id);
+    return i_draft + 1 < a.n_max && goes_on(*id) ? id : std::nullopt;
 }
 
 int32_t FeatureDrafter::n_missed(int slot, std::span<const TokenId> tokens) const {

@@ -10,6 +10,7 @@
 #include "spec/drafter.h"
 #include "spec/drafters/feature_log.h"
 #include "spec/drafters/net.h"
+#include "spec/drafters/noise_draw.h"
 
 namespace foresay::spec {
 
@@ -91,9 +92,10 @@ class FeatureDrafter : public Drafter {
     /// True when drafting may go on behind this token.
     bool goes_on(TokenId id) const { return !target_vocab_->is_eog(id); }
 
-    /// Appends the best token of `row` (logits of the drafter's head) as the i-th of the draft, unless p_min or the
-    /// target's vocabulary forbids it. Returns the token when the draft goes on behind it.
-    std::optional<TokenId> take_best(Active& a, int32_t i_draft, std::span<const float> row) const;
+    /// Appends the best token of `row` (logits of the drafter's head), or the one drawn from it with the target's
+    /// noise, as the i-th of the draft, unless p_min or the target's vocabulary forbids it. Returns the token when the
+    /// draft goes on behind it.
+    std::optional<TokenId> take_next(Active& a, int32_t i_draft, std::span<const float> row);
 
     int32_t target_n_vocab() const { return n_vocab_target_; }
 
@@ -114,6 +116,9 @@ class FeatureDrafter : public Drafter {
     std::vector<TokenId> d2t_;
 
   private:
+    /// Draws instead of taking the best: i-th token of the draft. Empty: nothing can be drawn.
+    std::optional<TokenId> draw_next(Active& a, int32_t i_draft, std::span<const float> row);
+
     /// Cells in its cache when the log has stored n.
     int32_t cells_of(int32_t n_stored) const {
         return net_->has_cache() && n_stored > 0 ? n_stored + extra_cells() : 0;
@@ -127,6 +132,8 @@ class FeatureDrafter : public Drafter {
     int32_t n_ctx_ = 0;
     int32_t n_max_ = INT32_MAX;
     DraftProbe probe_;
+    std::vector<NoiseDraw> noise_;   ///< by slot
+    std::vector<float> target_row_;  ///< a reduced head's logits at the target's ids
 };
 
 }  // namespace foresay::spec
