@@ -119,9 +119,16 @@ Status EngineImpl::load() {
     }
     FORESAY_TRY(runner_, model::Runner::create(std::move(model), {backends_.front().get()}, runner_options));
     if (runner_->state_bytes() > 0) {
-        log::info("recurrent state: {} MiB, {} slots that can take back {} tokens each", runner_->state_bytes() >> 20,
-                  options_.n_parallel, runner_->max_rollback());
+        const memory::StateCache& state = *runner_->state();
+        log::info(
+            "recurrent state: {} MiB, {} snapshots of {} KiB for {} slots; grows when a verify batch needs more, to {} "
+            "MiB "
+            "when all slots draft {} tokens at once",
+            state.bytes() >> 20, state.n_cells(), state.cell_bytes() >> 10, options_.n_parallel,
+            (state.bytes() + static_cast<size_t>(state.most_cells() - state.n_cells()) * state.cell_bytes()) >> 20,
+            runner_->max_rollback());
     }
+    metrics_.state_bytes = runner_->state_bytes();
     slots_.resize(static_cast<size_t>(options_.n_parallel));
     for (size_t i = 0; i < slots_.size(); ++i) {
         slots_[i].id = static_cast<int>(i);
@@ -265,6 +272,7 @@ Result<std::unique_ptr<spec::Drafter>> EngineImpl::load_draft_model(SpecType typ
         runner_options.n_slots = options_.n_parallel;
         runner_options.n_ctx_slot = runner_->kv().n_ctx_slot();
         runner_options.n_rollback = spec.n_max + 1;
+        runner_options.rollback_window = runner_options.n_rollback;  // it drafts token by token, a pass for each
         runner_options.type_k = spec.draft_cache_type_k;
         runner_options.type_v = spec.draft_cache_type_v;
         runner_options.label = label;

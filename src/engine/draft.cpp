@@ -44,8 +44,8 @@ Status EngineImpl::draft(std::vector<Block>& blocks) {
     for (Block& block : blocks) {
         Slot& slot = *block.slot;
         const Task& task = *slot.task;
-        int32_t n_limit =
-            std::min({task.spec.n_max, runner_->kv().n_ctx_slot() - slot.n_past - 2, runner_->max_rollback()});
+        int32_t n_limit = std::min(
+            {task.spec.n_max, runner_->kv().n_ctx_slot() - slot.n_past - 2, runner_->max_rollback(), n_draft_room_});
         if (task.request.n_predict >= 0) {
             n_limit = std::min(n_limit, task.request.n_predict - slot.n_decoded - 1);
         }

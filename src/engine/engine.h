@@ -265,6 +265,7 @@ struct Metrics {
     uint64_t sched_plans_built_total = 0;
     uint64_t sched_plan_hits_total = 0;
     uint64_t sched_buffer_bytes = 0;
+    uint64_t state_bytes = 0;   ///< recurrent states with their snapshots; 0 without
     uint64_t n_tokens_max = 0;  ///< largest number of tokens seen in a slot
 };
 

@@ -4,6 +4,7 @@
 
 #include <condition_variable>
 #include <deque>
+#include <limits>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -90,6 +91,9 @@ class EngineImpl : public Engine {
     void book_drafting(std::span<const spec::DraftRequest> requests, std::span<const spec::Draft> given, double ms);
     /// Cuts drafts to what is worth verifying in this round.
     void trim(std::span<Block* const> blocks, int32_t n_other_rows);
+    /// Makes the rows of the blocks' drafts, with room for their states; drops the drafts where there is none. Returns
+    /// the count of rows.
+    int32_t lay_out(std::vector<Block>& blocks);
     Status decode(std::vector<Block>& blocks);
     void observe(std::span<const model::Row> rows);
     Status decode_prompt_only(std::vector<Block>& blocks);
@@ -128,6 +132,7 @@ class EngineImpl : public Engine {
     };
 
     Planned planned_;
+    int32_t n_draft_room_ = std::numeric_limits<int32_t>::max();  ///< the longest draft that memory had states for
 
     mutable std::mutex mutex_;
     std::condition_variable wake_;

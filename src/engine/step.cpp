@@ -60,6 +60,34 @@ void EngineImpl::shift_if_full(Slot& slot) {
     slot.truncated = true;
 }
 
+int32_t EngineImpl::lay_out(std::vector<Block>& blocks) {
+    std::vector<model::Row> all;
+    for (Block& block : blocks) {
+        const Slot& slot = *block.slot;
+        block.rows.assign(1, {slot.context.back(), slot.n_past, slot.id, true});
+        for (size_t i = 0; i < block.draft.tokens.size(); ++i) {
+            block.rows.push_back({block.draft.tokens[i], slot.n_past + 1 + static_cast<int32_t>(i), slot.id, true});
+        }
+        all.insert(all.end(), block.rows.begin(), block.rows.end());
+    }
+    if (all.size() == blocks.size()) {
+        return static_cast<int32_t>(all.size());
+    }
+    if (const Status room = runner_->reserve(all); !room.has_value()) {
+        // No memory for the states that drafts may be rolled back to: this round goes on without drafts, the next ones
+        // with shorter drafts.
+        size_t n_longest = 0;
+        for (Block& block : blocks) {
+            n_longest = std::max(n_longest, block.draft.tokens.size());
+            block.draft = {};
+        }
+        n_draft_room_ = static_cast<int32_t>(n_longest / 2);
+        log::warn("{}: drafts of at most {} tokens from now on", room.error().to_string(), n_draft_room_);
+        return lay_out(blocks);
+    }
+    return static_cast<int32_t>(all.size());
+}
+
 void EngineImpl::step() {
     std::vector<Block> blocks;
     for (Slot& slot : slots_) {
@@ -72,15 +100,7 @@ void EngineImpl::step() {
         // A drafter's failure costs speed only: this round goes on without drafts.
         log::warn("drafting failed, decoding plainly: {}", drafted.error().to_string());
     }
-    int32_t n_rows = 0;
-    for (Block& block : blocks) {
-        Slot& slot = *block.slot;
-        block.rows.push_back({slot.context.back(), slot.n_past, slot.id, true});
-        for (size_t i = 0; i < block.draft.tokens.size(); ++i) {
-            block.rows.push_back({block.draft.tokens[i], slot.n_past + 1 + static_cast<int32_t>(i), slot.id, true});
-        }
-        n_rows += static_cast<int32_t>(block.rows.size());
-    }
+    const int32_t n_rows = lay_out(blocks);
     // Prompts fill what is left; beside generating slots they get one pass's worth, so that nobody's stream stalls for
     // a whole prompt.
     int32_t budget = (blocks.empty() ? options_.n_batch : std::min(options_.n_batch, options_.n_ubatch)) - n_rows;
@@ -114,6 +134,7 @@ void EngineImpl::step() {
     metrics_.sched_plans_built_total = stats.plans_built;
     metrics_.sched_plan_hits_total = stats.plan_hits;
     metrics_.sched_buffer_bytes = stats.buffer_bytes;
+    metrics_.state_bytes = runner_->state_bytes();
 }
 
 Status EngineImpl::decode(std::vector<Block>& blocks) {
@@ -177,6 +198,7 @@ Status EngineImpl::decode(std::vector<Block>& blocks) {
             i_hidden += n_taken;
             if (!block->is_prompt) {
                 verify(*block, std::span(logits).subspan(i_logits, n_taken));
+                runner_->settle(slot.id, slot.n_past);
                 i_logits += n_taken;
                 continue;
             }

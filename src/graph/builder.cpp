@@ -190,7 +190,7 @@ TensorId Builder::decay(TensorId alpha, TensorId dt, TensorId a) {
 }
 
 TensorId Builder::delta_net(const DeltaNet& o, const StateParams& params) {
-    return add(Op::kDeltaNet, {o.q, o.k, o.v, o.decay, o.beta, o.state, o.pos, o.slot}, pack(params));
+    return add(Op::kDeltaNet, {o.q, o.k, o.v, o.decay, o.beta, o.state, o.from, o.to}, pack(params));
 }
 
 TensorId Builder::view(TensorId x, std::array<int64_t, 4> ne, int64_t offset) {

@@ -44,7 +44,7 @@ class Builder {
 
     /// The operands of kDeltaNet; q carries the scale of the result.
     struct DeltaNet {
-        TensorId q, k, v, decay, beta, state, pos, slot;
+        TensorId q, k, v, decay, beta, state, from, to;
     };
 
     TensorId delta_net(const DeltaNet& operands, const StateParams& params);

@@ -56,7 +56,7 @@ enum class Op : uint8_t {
                    ///< the state; StateParams
     kDecay,        ///< (alpha [H, T], dt F32 [H], a F32 [H]) -> exp(a * softplus(alpha + dt))
     kDeltaNet,  ///< (q [d, Hk, T], k like q, v [d, Hv, T], decay [Hv, T], beta [Hv, T], state F32 [d, d * Hv, n_cells],
-                ///< pos I32 [T], slot I32 [T]) -> [d * Hv, T]; writes the state; StateParams
+                ///< from I32 [T], to I32 [T]) -> [d * Hv, T]; writes the state; StateParams
     kCount,
 };
 
@@ -104,12 +104,12 @@ struct RouteParams {
     float scale = 1.0F;
 };
 
-/// Ops with state that can be rolled back. Each slot owns `ring` cells. kShortConv stores the input of position p in
-/// cell p mod ring and reads those of the K - 1 positions before; kDeltaNet reads the state after p tokens from cell p
-/// mod ring and stores the one after p + 1 in the next. Position 0 starts from zeros. So forgetting the last tokens is
-/// setting a position back, as far as the ring reaches.
+/// Ops with state that can be rolled back. kShortConv: each slot owns `ring` cells, the input of position p goes to
+/// cell p mod ring, those of the K - 1 positions before are read; so forgetting the last tokens is setting a position
+/// back, as far as the ring reaches. kDeltaNet: row t goes on from the state in cell from[t] (none there, below 0: from
+/// zeros) and leaves its own in cell to[t], which may be the same; rows go in order, so from[t + 1] may be to[t].
 struct StateParams {
-    int32_t ring = 1;
+    int32_t ring = 1;     ///< kShortConv
     bool silu = false;    ///< kShortConv: y = silu(conv)
     bool modulo = false;  ///< kDeltaNet: value head h uses key head h mod Hk, else h / (Hv / Hk)
 };

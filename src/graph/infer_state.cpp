@@ -1,14 +1,15 @@
-// Shape rules of the recurrent ops: what they read and write lives in a ring of cells per slot (StateParams).
+// Shape rules of the recurrent ops: what they read and write lives in cells of memory that outlives the graph
+// (StateParams).
 #include "graph/infer_context.h"
 
 namespace foresay::graph {
 namespace {
 
-/// The state is memory that outlives the graph, in whole rings of at least `least` cells.
+/// The state is memory that outlives the graph, in whole rings of at least `least` cells; 0: no rings.
 Status check_state(const InferContext& c, size_t i, const Shape& cell, int64_t least) {
     const Tensor& state = c.src(i);
     const TensorId root = state.is_view() ? state.view_of : c.node.src[i];
-    const int64_t ring = unpack_state(c.node.params).ring;
+    const int64_t ring = least == 0 ? 1 : unpack_state(c.node.params).ring;
     size_t last = 3;
     while (last > 0 && cell[last] == 1) {
         --last;
@@ -26,9 +27,9 @@ Status check_state(const InferContext& c, size_t i, const Shape& cell, int64_t l
     return ok();
 }
 
-Status check_rows(const InferContext& c, size_t i, int64_t n_rows) {
-    FORESAY_CHECK_OK(c.expect(i, "pos", DType::kI32, {n_rows, 1, 1, 1}));
-    return c.expect(i + 1, "slot", DType::kI32, {n_rows, 1, 1, 1});
+Status check_rows(const InferContext& c, size_t i, int64_t n_rows, const char* first, const char* second) {
+    FORESAY_CHECK_OK(c.expect(i, first, DType::kI32, {n_rows, 1, 1, 1}));
+    return c.expect(i + 1, second, DType::kI32, {n_rows, 1, 1, 1});
 }
 
 }  // namespace
@@ -42,7 +43,7 @@ Status infer_short_conv(const InferContext& c) {
         return c.fail(fmt::format("{} taps, at most {} are supported", taps.ne[0], kMaxConvTaps));
     }
     FORESAY_CHECK_OK(check_state(c, 2, {x.ne[0], 1, 1, 1}, taps.ne[0]));
-    FORESAY_CHECK_OK(check_rows(c, 3, x.ne[1]));
+    FORESAY_CHECK_OK(check_rows(c, 3, x.ne[1], "pos", "slot"));
     c.result(DType::kF32, x.ne);
     return ok();
 }
@@ -68,8 +69,8 @@ Status infer_delta_net(const InferContext& c) {
     const Shape gate{v[1], q[2], 1, 1};
     FORESAY_CHECK_OK(c.expect(3, "decay", DType::kF32, gate));
     FORESAY_CHECK_OK(c.expect(4, "beta", DType::kF32, gate));
-    FORESAY_CHECK_OK(check_state(c, 5, {q[0], q[0] * v[1], 1, 1}, 2));
-    FORESAY_CHECK_OK(check_rows(c, 6, q[2]));
+    FORESAY_CHECK_OK(check_state(c, 5, {q[0], q[0] * v[1], 1, 1}, 0));
+    FORESAY_CHECK_OK(check_rows(c, 6, q[2], "from", "to"));
     c.result(DType::kF32, {q[0] * v[1], q[2], 1, 1});
     return ok();
 }

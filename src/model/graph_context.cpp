@@ -19,6 +19,10 @@ GraphContext::GraphContext(const Model& model, const memory::KvCache& kv, const 
     io_.kv_base = builder_.input("kv_base", DType::kI32, {n, 1, 1, 1});
     if (state != nullptr) {
         io_.slot = builder_.input("slot", DType::kI32, {n, 1, 1, 1});
+        if (state->cell_bytes() > 0) {
+            io_.from = builder_.input("from", DType::kI32, {n, 1, 1, 1});
+            io_.to = builder_.input("to", DType::kI32, {n, 1, 1, 1});
+        }
     }
     if (shape.n_outputs < shape.n_rows) {
         io_.out_rows = builder_.input("out_rows", DType::kI32, {shape.n_outputs, 1, 1, 1});
@@ -205,8 +209,8 @@ TensorId GraphContext::delta_net(int layer, TensorId q, TensorId k, TensorId v, 
     const graph::Storage* store = state_->delta(layer);
     const TensorId state = builder_.persistent(fmt::format("state_delta.{}", layer), store->dtype, store->ne, store);
     return builder_.delta_net(
-        {.q = q, .k = k, .v = v, .decay = decay, .beta = beta, .state = state, .pos = io_.pos, .slot = io_.slot},
-        {.ring = state_->delta_ring(), .modulo = hparams().recurrent.modulo});
+        {.q = q, .k = k, .v = v, .decay = decay, .beta = beta, .state = state, .from = io_.from, .to = io_.to},
+        {.modulo = hparams().recurrent.modulo});
 }
 
 void GraphContext::head(TensorId x, std::string_view norm_name) {

@@ -35,11 +35,13 @@ struct TapSpec {
 
 /// The leafs that the runner fills before each pass, and the result.
 struct GraphIo {
-    TensorId tokens = kNoTensor;    ///< I32 [n_rows]
-    TensorId pos = kNoTensor;       ///< I32 [n_rows]
-    TensorId kv_rows = kNoTensor;   ///< I32 [n_rows]: the cell each row is stored in
-    TensorId kv_base = kNoTensor;   ///< I32 [n_rows]: the first cell of the row's slot
-    TensorId slot = kNoTensor;      ///< I32 [n_rows]: the row's slot, for layers with a state; absent without them
+    TensorId tokens = kNoTensor;   ///< I32 [n_rows]
+    TensorId pos = kNoTensor;      ///< I32 [n_rows]
+    TensorId kv_rows = kNoTensor;  ///< I32 [n_rows]: the cell each row is stored in
+    TensorId kv_base = kNoTensor;  ///< I32 [n_rows]: the first cell of the row's slot
+    TensorId slot = kNoTensor;     ///< I32 [n_rows]: the row's slot, for layers with a state; absent without them
+    TensorId from = kNoTensor;     ///< I32 [n_rows]: cells of the rows' states (StateCache), with a delta net
+    TensorId to = kNoTensor;
     TensorId out_rows = kNoTensor;  ///< I32 [n_outputs], or absent when every row is an output
     TensorId logits = kNoTensor;    ///< F32 [n_vocab, n_outputs]
     std::vector<TensorId> taps;     ///< F32 [n_embd, n_rows], as in TapSpec::layers

@@ -7,6 +7,7 @@
 #include <new>
 
 #include "base/assert.h"
+#include "base/log.h"
 #include "tensor/dequant.h"
 
 namespace foresay::model {
@@ -49,8 +50,13 @@ Result<std::unique_ptr<Runner>> Runner::create(std::shared_ptr<const Model> mode
                 recurrent ? memory::StateLayer{h.recurrent.conv_width, h.recurrent.head_dim, h.recurrent.n_value_head}
                           : memory::StateLayer{});
         }
-        FORESAY_TRY(runner->state_, memory::StateCache::create(*backends.front(), states, options.n_slots,
-                                                               h.recurrent.n_taps, options.n_rollback));
+        FORESAY_TRY(runner->state_, memory::StateCache::create(*backends.front(), states,
+                                                               {.n_slots = options.n_slots,
+                                                                .n_taps = h.recurrent.n_taps,
+                                                                .n_rollback = options.n_rollback,
+                                                                .n_window = options.rollback_window}));
+        runner->state_version_ = runner->state_->version();
+        runner->label_ = options.label;
     }
     sched::SchedulerOptions sched_options;
     sched_options.initial_capacity = options.scheduler_capacity;
@@ -71,7 +77,7 @@ Result<std::unique_ptr<Runner>> Runner::create(std::shared_ptr<const Model> mode
 }
 
 Result<sched::Plan*> Runner::plan_for(BatchShape shape) {
-    const sched::PlanKey key{tap_version_, shape_key(shape)};
+    const sched::PlanKey key{plan_version_, shape_key(shape)};
     FORESAY_TRY(sched::Plan * cached, scheduler_->find(key));
     if (cached != nullptr) {
         return cached;
@@ -102,7 +108,7 @@ Status Runner::set_taps(TapSpec taps) {
         }
     }
     tap_spec_ = std::move(taps);
-    ++tap_version_;
+    ++plan_version_;
     io_.clear();
     return ok();
 }
@@ -128,10 +134,44 @@ Status Runner::check_rows(std::span<const Row> rows) const {
     return ok();
 }
 
-void Runner::note_states(std::span<const Row> rows) {
-    // Rows of a slot ascend, one by one: noting each alone gives the same as noting the run.
+Status Runner::reserve(std::span<const Row> rows) {
+    FORESAY_CHECK_OK(check_rows(rows));
+    return state_ == nullptr ? ok() : prepare_states(rows);
+}
+
+Status Runner::prepare_states(std::span<const Row> rows) {
+    runs_.clear();
     for (const Row& row : rows) {
-        state_->advance(row.slot, row.pos, row.pos + 1);
+        auto run = std::find_if(runs_.begin(), runs_.end(), [&](const auto& r) { return r.slot == row.slot; });
+        if (run == runs_.end()) {
+            run = runs_.insert(run, {row.slot, row.pos, 0, 0});
+        }
+        ++run->n_rows;
+        run->n_wanted += row.wants_logits ? 1 : 0;
+    }
+    const Status prepared = state_->prepare(runs_);
+    if (state_->version() != state_version_) {
+        state_version_ = state_->version();
+        ++plan_version_;
+        io_.clear();
+        log::info("{}: recurrent state grew to {} snapshots of {} KiB, {} MiB in all", label_, state_->n_cells(),
+                  state_->cell_bytes() >> 10, state_->bytes() >> 20);
+    }
+    return prepared;
+}
+
+void Runner::take_states(std::span<const Row> rows) {
+    steps_.resize(rows.size());
+    std::vector<memory::StateStep> steps;
+    for (const memory::StateRun& run : runs_) {
+        steps.clear();
+        state_->advance(run, steps);
+        size_t n = 0;
+        for (size_t i = 0; i < rows.size(); ++i) {
+            if (rows[i].slot == run.slot) {
+                steps_[i] = steps[n++];
+            }
+        }
     }
 }
 
@@ -143,6 +183,9 @@ Result<std::vector<std::span<const float>>> Runner::forward(std::span<const Row>
         n_wanted += row.wants_logits ? 1 : 0;
     }
     FORESAY_CHECK_OK(check_rows(rows));
+    if (state_ != nullptr) {
+        FORESAY_CHECK_OK(prepare_states(rows));
+    }
     // A graph always ends in logits, so that there is one shape less to plan: an unwanted last row costs one row of the
     // head.
     const BatchShape shape{static_cast<int32_t>(rows.size()), std::max(1, n_wanted)};
@@ -153,6 +196,9 @@ Result<std::vector<std::span<const float>>> Runner::forward(std::span<const Row>
         const auto pos = as_ints(plan->input(io.pos));
         const auto kv_rows = as_ints(plan->input(io.kv_rows));
         const auto kv_base = as_ints(plan->input(io.kv_base));
+        if (state_ != nullptr) {
+            take_states(rows);
+        }
         std::span<int32_t> out_rows;
         if (io.out_rows != kNoTensor) {
             out_rows = as_ints(plan->input(io.out_rows));
@@ -166,6 +212,10 @@ Result<std::vector<std::span<const float>>> Runner::forward(std::span<const Row>
             kv_base[i] = base;
             if (io.slot != kNoTensor) {
                 as_ints(plan->input(io.slot))[i] = rows[i].slot;
+            }
+            if (io.from != kNoTensor) {
+                as_ints(plan->input(io.from))[i] = steps_[i].from;
+                as_ints(plan->input(io.to))[i] = steps_[i].to;
             }
             if (rows[i].wants_logits && !out_rows.empty()) {
                 out_rows[n_out++] = static_cast<int32_t>(i);
@@ -181,9 +231,6 @@ Result<std::vector<std::span<const float>>> Runner::forward(std::span<const Row>
                 }
             }
             return std::move(run).error();
-        }
-        if (state_ != nullptr) {
-            note_states(rows);
         }
         const auto bytes = plan->output(io.logits);
         const auto* logits = reinterpret_cast<const float*>(bytes.data());
@@ -203,6 +250,9 @@ Result<std::vector<std::span<const float>>> Runner::forward(std::span<const Row>
         }
         return result;
     } catch (const std::bad_alloc&) {
+        for (const Row& row : rows) {
+            forget(row.slot);  // its states may be booked without being there
+        }
         return error(Code::kOutOfMemory, fmt::format("no memory to plan a pass over {} rows with {} outputs",
                                                      shape.n_rows, shape.n_outputs));
     }

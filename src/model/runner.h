@@ -31,7 +31,8 @@ struct RunnerOptions {
     int32_t n_ctx_slot = 4096;
     DType type_k = DType::kF16;
     DType type_v = DType::kF16;
-    int32_t n_rollback = 0;  ///< how many of the last tokens layers with a state can take back (0 and up)
+    int32_t n_rollback = 0;       ///< how many tokens of a pass layers with a state can take back (0 and up)
+    int32_t rollback_window = 1;  ///< of these, how many can be taken back over several passes, at the price of memory
     size_t scheduler_capacity = 2053;
     std::string label = "target";  ///< for the scheduler's figures in the log
 };
@@ -69,6 +70,16 @@ class Runner {
     /// state hold only the last ones.
     int32_t usable(int slot, int32_t n) const { return state_ == nullptr ? n : state_->usable(slot, n); }
 
+    /// Makes room for the states of a pass over these rows, before it. Errors: out_of_memory; nothing is lost then.
+    Status reserve(std::span<const Row> rows);
+
+    /// Of a slot's last pass only the first n tokens of its text stand: snapshots behind them are given back.
+    void settle(int slot, int32_t n) {
+        if (state_ != nullptr) {
+            state_->settle(slot, n);
+        }
+    }
+
     /// The slot holds no text any more.
     void forget(int slot) {
         if (state_ != nullptr) {
@@ -88,13 +99,16 @@ class Runner {
         return state_->restore(slot, n, saved);
     }
 
-    /// How many tokens can be taken back at any time; no limit without a state.
+    /// How many tokens of a pass can be taken back; no limit without a state.
     int32_t max_rollback() const { return state_ == nullptr ? INT32_MAX : state_->n_rollback(); }
 
     bool has_state() const { return state_ != nullptr; }
 
     /// Bytes of recurrent state, 0 without.
     size_t state_bytes() const { return state_ == nullptr ? 0 : state_->bytes(); }
+
+    /// Null without.
+    const memory::StateCache* state() const { return state_.get(); }
 
     const Model& model() const { return *model_; }
 
@@ -113,18 +127,25 @@ class Runner {
     Runner() = default;
     Result<sched::Plan*> plan_for(BatchShape shape);
     Status check_rows(std::span<const Row> rows) const;
-    void note_states(std::span<const Row> rows);
+    /// Room for the rows' states; plans that name a pool that has moved are forgotten.
+    Status prepare_states(std::span<const Row> rows);
+    /// Books the rows' states; steps[i]: the cells of row i.
+    void take_states(std::span<const Row> rows);
 
     std::shared_ptr<const Model> model_;
     std::unique_ptr<memory::KvCache> kv_;
     std::unique_ptr<memory::StateCache> state_;  ///< null when no layer has a state
     std::unique_ptr<sched::Scheduler> scheduler_;
+    std::string label_;
     std::vector<float> rope_factors_;
     /// The input and output ids of each shape; ids are the same whenever the same shape is built, so this never goes
     /// stale.
     std::unordered_map<uint64_t, GraphIo> io_;
     TapSpec tap_spec_;
-    uint64_t tap_version_ = 0;  ///< plans of other taps aren't found again
+    uint64_t plan_version_ = 0;  ///< plans of other taps or another pool of states aren't found again
+    uint64_t state_version_ = 0;
+    std::vector<memory::StateRun> runs_;    ///< of the pass at hand, one per slot
+    std::vector<memory::StateStep> steps_;  ///< of its rows
     std::vector<std::span<const float>> tap_rows_;
     std::span<const float> hidden_rows_;
 };

@@ -112,6 +112,9 @@ void build_recurrent(Fixture& f, int64_t d) {
     f.output(
         f.b.short_conv(f.input({3 * d, n, 1, 1}), f.input({4, 3 * d, 1, 1}), conv, p, s, {.ring = 5, .silu = true}));
     f.output(conv);
+    // Cells in any order, some overwritten in place, some that don't exist.
+    const std::vector<int32_t> from{-1, 0, 1, 1, -1, 5, 4, 2, 3, -7, 6};
+    const std::vector<int32_t> to{0, 1, 1, 4, 5, 3, 2, 2, 5, 6, -1};
     f.storages.push_back(std::move(*f.backend->allocate_state(DType::kF32, {d, d * 4, 2 * 3, 1})));
     const TensorId delta = f.b.persistent("delta", DType::kF32, {d, d * 4, 2 * 3, 1}, f.storages.back().get());
     const TensorId decay = f.b.decay(f.input({4, n, 1, 1}, 9.0F), f.input({4, 1, 1, 1}),
@@ -123,9 +126,9 @@ void build_recurrent(Fixture& f, int64_t d) {
                             .decay = decay,
                             .beta = f.input({4, n, 1, 1}),
                             .state = delta,
-                            .pos = p,
-                            .slot = s},
-                           {.ring = 3, .modulo = d % 32 == 0}));
+                            .from = f.input_i32(from),
+                            .to = f.input_i32(to)},
+                           {.modulo = d % 32 == 0}));
     f.output(delta);
 }
 

@@ -29,7 +29,7 @@ class Node {
 
     const int32_t* i32(int i) const { return reinterpret_cast<const int32_t*>(placement_.source(id_, i)); }
 
-    StateRing state(int i, int64_t n_cells) const;
+    StateRing ring(int i, int64_t n_cells) const;
     std::unique_ptr<Task> columns() const;
     std::unique_ptr<Task> gate() const;
     std::unique_ptr<Task> route() const;
@@ -44,7 +44,7 @@ class Node {
     const backend::Placement& placement_;
 };
 
-StateRing Node::state(int i, int64_t n_cells) const {
+StateRing Node::ring(int i, int64_t n_cells) const {
     const int64_t ring = graph::unpack_state(tensor().params).ring;
     return {.base = f32(i),
             .n_slots = n_cells / ring,
@@ -114,7 +114,7 @@ std::unique_ptr<Task> Node::short_conv() const {
     task->y = out();
     task->pos = i32(3);
     task->slot = i32(4);
-    task->state = state(2, src(2).ne[1]);
+    task->state = ring(2, src(2).ne[1]);
     task->n_taps = src(1).ne[0];
     task->n_channels = src(0).ne[0];
     task->n_rows = src(0).ne[1];
@@ -143,9 +143,10 @@ std::unique_ptr<Task> Node::delta_net() const {
     task->decay = f32(3);
     task->beta = f32(4);
     task->y = out();
-    task->pos = i32(6);
-    task->slot = i32(7);
-    task->state = state(5, src(5).ne[2]);
+    task->from = i32(6);
+    task->to = i32(7);
+    task->cells = f32(5);
+    task->n_cells = src(5).ne[2];
     task->d = src(0).ne[0];
     task->n_key = src(0).ne[1];
     task->n_value = src(2).ne[1];

@@ -166,20 +166,26 @@ struct DecayTask : Task {
     void run(int64_t item, std::byte* scratch) const override;
 };
 
-/// An item is some columns of a value head; rows go one by one through the ring.
+/// An item is some columns of a value head; rows go one by one from cell to cell.
 struct DeltaNetTask : Task {
     const Kernels* kernels = nullptr;
     const float *q = nullptr, *k = nullptr, *v = nullptr, *decay = nullptr, *beta = nullptr;
     float* y = nullptr;
-    const int32_t* pos = nullptr;
-    const int32_t* slot = nullptr;
-    StateRing state;
+    const int32_t* from = nullptr;
+    const int32_t* to = nullptr;
+    float* cells = nullptr;  ///< [n_cells][n_value][d][d]
+    int64_t n_cells = 0;
     int64_t d = 0, n_key = 0, n_value = 0, n_rows = 0, columns_per_item = 64;
     bool modulo = false;
 
     int64_t n_items() const override { return n_value * ((d + columns_per_item - 1) / columns_per_item); }
 
     size_t scratch_bytes() const override { return static_cast<size_t>(d * d) * sizeof(float); }
+
+    /// Null for cells that a caller numbered wrongly: such rows see zeros and leave nothing.
+    float* cell(int32_t number) const {
+        return number < 0 || number >= n_cells ? nullptr : cells + number * n_value * d * d;
+    }
 
     void run(int64_t item, std::byte* scratch) const override;
 };

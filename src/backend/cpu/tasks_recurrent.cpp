@@ -67,8 +67,8 @@ void DeltaNetTask::run(int64_t item, std::byte* scratch) const {
     const int64_t first = item % parts * columns_per_item;
     const int64_t key = modulo ? h % n_key : h / (n_value / n_key);
     for (int64_t t = 0; t < n_rows; ++t) {
-        const float* before = pos[t] > 0 ? state.cell(slot[t], pos[t]) : nullptr;
-        float* after = pos[t] >= 0 ? state.cell(slot[t], int64_t{pos[t]} + 1) : nullptr;
+        const float* before = cell(from[t]);
+        float* after = cell(to[t]);
         const int64_t at = h * d * d + first;
         float beta_t = 0.0F;
         kernels->sigmoid(beta + t * n_value + h, &beta_t, 1);

@@ -1,5 +1,5 @@
-// Short convolution and gated delta net over rings of states (graph::StateParams; docs/numerics.md, Recurrent layers).
-// Rows go one by one: each reads what the row before left in the ring, in this batch or an earlier one.
+// Short convolution and gated delta net over states in cells (graph::StateParams; docs/numerics.md, Recurrent layers).
+// Rows go one by one: each reads what the row before left, in this batch or an earlier one.
 #include <cmath>
 #include <vector>
 
@@ -98,8 +98,13 @@ void run_delta_net(const Step& step, std::byte* scratch) {
     const int64_t n_key = step.src[0].ne[1];
     const int64_t n_value = step.src[2].ne[1];
     for (int64_t t = 0; t < step.src[0].ne[2]; ++t) {
-        const int64_t pos = step.src[6].i32()[t];
-        const Ring ring(step.src[5], step.src[5].ne[2], p.ring, step.src[7].i32()[t]);
+        // Wrong numbers see zeros and leave nothing.
+        const auto cell = [&](int32_t number) {
+            const Operand& state = step.src[5];
+            return number < 0 || number >= state.ne[2]
+                       ? nullptr
+                       : reinterpret_cast<float*>(state.data) + number * (state.n_elements() / state.ne[2]);
+        };
         for (int64_t h = 0; h < n_value; ++h) {
             const int64_t key = p.modulo ? h % n_key : h / (n_value / n_key);
             const Head head{.q = step.src[0].f32() + (t * n_key + key) * d,
@@ -108,8 +113,8 @@ void run_delta_net(const Step& step, std::byte* scratch) {
                             .decay = step.src[3].f32()[t * n_value + h],
                             .beta = sigmoid_f32(step.src[4].f32()[t * n_value + h]),
                             .d = d};
-            const float* before = pos > 0 ? ring.cell(pos) : nullptr;
-            float* after = pos >= 0 ? ring.cell(pos + 1) : nullptr;
+            const float* before = cell(step.src[6].i32()[t]);
+            float* after = cell(step.src[7].i32()[t]);
             delta_step(head, before == nullptr ? nullptr : before + h * d * d,
                        after == nullptr ? reinterpret_cast<float*>(scratch) : after + h * d * d,
                        step.out() + (t * n_value + h) * d);

@@ -176,6 +176,7 @@ Result<std::vector<model::CostPoint>> cost_curve_of(const engine::EngineOptions&
     model::RunnerOptions runner_options;
     runner_options.n_ctx_slot = kDepth + 2 * n_widest;
     runner_options.n_rollback = n_widest;
+    runner_options.rollback_window = n_widest;  // each width starts from the same depth
     runner_options.type_k = options.cache_type_k;
     runner_options.type_v = options.cache_type_v;
     runner_options.label = "cost curve";

@@ -80,6 +80,10 @@ void DraftSimple::shifted(int slot, int32_t keep, int32_t discard) {
         tokens.resize(static_cast<size_t>(std::min(n, keep)));
         return;
     }
+    if (runner_->has_state()) {
+        tokens.clear();  // such a state can't be shifted
+        return;
+    }
     runner_->shift(slot, n, keep, discard);
     tokens.erase(tokens.begin() + keep, tokens.begin() + keep + discard);
 }
@@ -130,8 +134,9 @@ Status DraftSimple::catch_up(std::span<const DraftRequest> requests, const std::
         auto& held = slots_[static_cast<size_t>(request.slot)].tokens;
         const auto common = static_cast<size_t>(
             std::mismatch(held.begin(), held.end(), request.tokens.begin(), request.tokens.end()).first - held.begin());
-        held.resize(
-            std::min(common, request.tokens.size() - 1));  // the last token is always evaluated: its logits are needed
+        // The last token is always evaluated: its logits are needed.
+        const auto n_kept = static_cast<int32_t>(std::min(common, request.tokens.size() - 1));
+        held.resize(static_cast<size_t>(runner_->usable(request.slot, n_kept)));
         const auto budget = static_cast<size_t>(std::max(1, n_ubatch_ / static_cast<int32_t>(active.size())));
         while (request.tokens.size() - held.size() > budget) {
             std::vector<model::Row> rows;
