@@ -62,6 +62,7 @@ Status EngineImpl::draft(std::vector<Block>& blocks) {
         request.n_min = is_lossless ? 0 : task.spec.n_min;
         request.p_min = task.spec.p_min;
         request.sampling = draft_sampling(task, slot.n_decoded);
+        ++slot.timings.draft_rounds;
         requests.push_back(request);
         owners.push_back(&block);
     }
@@ -95,6 +96,25 @@ Status EngineImpl::draft(std::vector<Block>& blocks) {
     return ok();
 }
 
+std::string EngineImpl::why_no_drafts(const Slot& slot) const {
+    if (drafter_ == nullptr || slot.timings.draft_n > 0 || slot.task->request.embed) {
+        return {};
+    }
+    if (drafter_->n_max() == 0) {
+        return "--spec-draft-n-max is 0";
+    }
+    if (slot.task->spec.n_max == 0) {
+        return "the request set speculative.n_max to 0, or speculative.type to none";
+    }
+    if (slot.timings.draft_rounds == 0) {
+        return n_draft_room_ == 0 ? "there was no memory for the states of drafted tokens"
+                                  : "the text ended before a draft could be made";
+    }
+    return slot.timings.draft_rounds_unpaid == slot.timings.draft_rounds
+               ? "drafts were found not to pay (speculative.adaptive)"
+               : "the drafter proposed nothing";
+}
+
 void EngineImpl::plan(int drafter, std::span<spec::DraftRequest> requests) {
     std::vector<spec::PlanSlot> slots;
     for (const spec::DraftRequest& request : requests) {
@@ -110,6 +130,7 @@ void EngineImpl::plan(int drafter, std::span<spec::DraftRequest> requests) {
     controller_->plan(slots, drafter, std::max(0, n_generating - static_cast<int32_t>(slots.size())));
     for (size_t i = 0; i < slots.size(); ++i) {
         requests[i].n_max = slots[i].n_planned;
+        slots_[static_cast<size_t>(slots[i].slot)].timings.draft_rounds_unpaid += slots[i].n_planned == 0 ? 1 : 0;
         if (slots[i].n_planned > 0) {
             planned_.drafter = drafter;
             planned_.n_missed += slots[i].n_missed;

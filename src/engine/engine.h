@@ -152,10 +152,13 @@ struct Timings {
     int32_t draft_n = 0;
     int32_t draft_n_accepted = 0;  ///< exact and relaxed
     int32_t draft_n_relaxed = 0;
-    int32_t draft_n_rejected = 0;   ///< judged and fallen; what stood behind such a token was never judged
-    int32_t verify_steps = 0;       ///< steps that carried a draft
-    double relaxed_rank_sum = 0.0;  ///< over relaxed tokens
-    double relaxed_gap_sum = 0.0;   ///< summed ln p_max - ln p of relaxed tokens
+    int32_t draft_n_rejected = 0;     ///< judged and fallen; what stood behind such a token was never judged
+    int32_t verify_steps = 0;         ///< steps that carried a draft
+    double relaxed_rank_sum = 0.0;    ///< over relaxed tokens
+    double relaxed_gap_sum = 0.0;     ///< summed ln p_max - ln p of relaxed tokens
+    int32_t draft_rounds = 0;         ///< in which a draft might have been made
+    int32_t draft_rounds_unpaid = 0;  ///< of these: the controller found that none pays
+    std::string draft_off;  ///< at the end, with a drafter: why nothing was drafted; empty where something was
 };
 
 enum class StopType { kNone, kEos, kWord, kLimit };
@@ -265,6 +268,7 @@ struct Metrics {
     uint64_t sched_plans_built_total = 0;
     uint64_t sched_plan_hits_total = 0;
     uint64_t sched_buffer_bytes = 0;
+    uint64_t memory_bytes = 0;  ///< gauge: weights, caches, states, compute buffers, of target and drafters
     uint64_t state_bytes = 0;   ///< recurrent states with their snapshots; 0 without
     uint64_t n_tokens_max = 0;  ///< largest number of tokens seen in a slot
 };

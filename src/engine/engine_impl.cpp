@@ -494,6 +494,10 @@ void EngineImpl::finish(Slot& slot, StopType stop_type, std::string stopping_wor
         slot.timings.predicted_ms = ms_between(slot.t_first_token, Clock::now());
     }
     slot.timings.predicted_n = slot.n_decoded;
+    slot.timings.draft_off = why_no_drafts(slot);
+    if (!slot.timings.draft_off.empty()) {
+        log::info("slot {}: nothing was drafted: {}", slot.id, slot.timings.draft_off);
+    }
     final.timings = slot.timings;
     final.spec = slot.task->spec;
     log_timings(slot);
@@ -514,6 +518,11 @@ void EngineImpl::fail(Slot& slot, const Error& error) {
     const std::shared_ptr<Sink> sink = slot.task->sink;
     release(slot);
     sink->failed(error);
+}
+
+size_t EngineImpl::memory_bytes() const {
+    return runner_->model().weight_bytes() + runner_->kv().bytes() + runner_->state_bytes() +
+           runner_->scheduler_stats().buffer_bytes + (drafter_ == nullptr ? 0 : drafter_->memory_bytes());
 }
 
 std::vector<DrafterFigures> EngineImpl::drafter_figures() const {

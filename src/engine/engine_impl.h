@@ -80,6 +80,9 @@ class EngineImpl : public Engine {
     std::vector<DrafterFigures> drafter_figures() const;
     void log_drafters() const;
 
+    /// Bytes of weights, caches, states and activation buffers as they are now.
+    size_t memory_bytes() const;
+
     // step.cpp: one round
     struct Block;  ///< the rows of one slot in this round
     void step();
@@ -89,6 +92,8 @@ class EngineImpl : public Engine {
     void plan(int drafter, std::span<spec::DraftRequest> requests);
     /// Tells the controller what the planned drafts came to. given: one draft for each request.
     void book_drafting(std::span<const spec::DraftRequest> requests, std::span<const spec::Draft> given, double ms);
+    /// For a reply without drafts, with a drafter loaded; else empty.
+    std::string why_no_drafts(const Slot& slot) const;
     /// Cuts drafts to what is worth verifying in this round.
     void trim(std::span<Block* const> blocks, int32_t n_other_rows);
     /// Makes the rows of the blocks' drafts, with room for their states; drops the drafts where there is none. Returns

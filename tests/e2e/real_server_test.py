@@ -361,3 +361,18 @@ def test_a_drafter_without_memory_is_an_error_at_start(binary, clean_env, smollm
     assert result.returncode == 1
     last = result.stderr.splitlines()[-1]
     assert "--spec-draft-model" in last and part in last and re.search(r"\d+ (bytes|MiB)", last), last
+
+
+def test_a_reply_without_drafts_says_why(twin):  # cases.md A2 (e)
+    def timings(**fields):
+        return twin.client.post("/completion", json={**KNOWN, **fields}).json()["timings"]
+
+    drafted = timings()
+    assert drafted["draft_n"] > 0 and "draft_off" not in drafted
+    for fields, reason in (({"speculative.n_max": 0}, "speculative.n_max"), ({"speculative.type": "none"}, "speculative.type"),
+                           ({"n_predict": 1}, "ended before a draft")):
+        off = timings(**fields)
+        assert "draft_n" not in off and reason in off["draft_off"], (fields, off)
+    chat = twin.client.post("/v1/chat/completions", json={"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 8,
+                                                         "speculative.n_max": 0}).json()
+    assert "speculative.n_max" in chat["timings"]["draft_off"]

@@ -132,6 +132,9 @@ Json format_timings(const engine::Timings& t) {
         j["draft_relaxed_gap_sum"] = t.relaxed_gap_sum;
         j["draft_n_steps"] = t.verify_steps;
     }
+    if (!t.draft_off.empty()) {
+        j["draft_off"] = t.draft_off;
+    }
     return j;
 }
 
