@@ -61,6 +61,9 @@ class Placement {
 class Program {
   public:
     virtual ~Program() = default;
+
+    /// Of its own memory: scratch and what lies between steps.
+    virtual size_t bytes() const { return 0; }
 };
 
 struct WeightRequest {

@@ -355,12 +355,12 @@ void EngineImpl::describe() {
         fmt::format("target, {} n_max={}, n_batch={}", info_.spec_types, info_.spec_n_max, options_.n_batch));
     log::info("{}", info_.spec_line);
     metrics_.memory_bytes = memory_bytes();
+    const size_t drafters = drafter_ == nullptr ? 0 : drafter_->memory_bytes() + drafter_->compute_bytes();
     log::info(
-        "memory: {} MiB: weights {} MiB, KV cache {}, recurrent state {}, drafters {}, compute buffers {} "
-        "(they "
-        "grow with the passes that come)",
+        "memory: {} MiB: weights {} MiB, KV cache {}, recurrent state {}, drafters {}, buffers of passes {} (they grow "
+        "with the passes that come)",
         memory_bytes() >> 20, model.weight_bytes() >> 20, runner_->kv().bytes() >> 20, runner_->state_bytes() >> 20,
-        drafter_ == nullptr ? 0 : drafter_->memory_bytes() >> 20, runner_->scheduler_stats().buffer_bytes >> 20);
+        drafters >> 20, runner_->compute_bytes() >> 20);
 }
 
 }  // namespace foresay::engine

@@ -268,7 +268,7 @@ struct Metrics {
     uint64_t sched_plans_built_total = 0;
     uint64_t sched_plan_hits_total = 0;
     uint64_t sched_buffer_bytes = 0;
-    uint64_t memory_bytes = 0;  ///< gauge: weights, caches, states, compute buffers, of target and drafters
+    uint64_t memory_bytes = 0;  ///< gauge, as of the last request's end: weights, caches, states, buffers of passes
     uint64_t state_bytes = 0;   ///< recurrent states with their snapshots; 0 without
     uint64_t n_tokens_max = 0;  ///< largest number of tokens seen in a slot
 };

@@ -502,9 +502,11 @@ void EngineImpl::finish(Slot& slot, StopType stop_type, std::string stopping_wor
     final.spec = slot.task->spec;
     log_timings(slot);
     auto drafters = drafter_figures();
+    const size_t bytes = memory_bytes();
     {
         const std::lock_guard lock(mutex_);
         metrics_.drafters = std::move(drafters);
+        metrics_.memory_bytes = bytes;
         metrics_.tokens_predicted_total += static_cast<uint64_t>(slot.n_decoded);
         metrics_.predicted_seconds_total += slot.timings.predicted_ms / 1000.0;
         metrics_.n_tokens_max = std::max(metrics_.n_tokens_max, static_cast<uint64_t>(slot.n_past));
@@ -521,8 +523,8 @@ void EngineImpl::fail(Slot& slot, const Error& error) {
 }
 
 size_t EngineImpl::memory_bytes() const {
-    return runner_->model().weight_bytes() + runner_->kv().bytes() + runner_->state_bytes() +
-           runner_->scheduler_stats().buffer_bytes + (drafter_ == nullptr ? 0 : drafter_->memory_bytes());
+    return runner_->model().weight_bytes() + runner_->kv().bytes() + runner_->state_bytes() + runner_->compute_bytes() +
+           (drafter_ == nullptr ? 0 : drafter_->memory_bytes() + drafter_->compute_bytes());
 }
 
 std::vector<DrafterFigures> EngineImpl::drafter_figures() const {

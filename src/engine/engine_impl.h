@@ -80,7 +80,7 @@ class EngineImpl : public Engine {
     std::vector<DrafterFigures> drafter_figures() const;
     void log_drafters() const;
 
-    /// Bytes of weights, caches, states and activation buffers as they are now.
+    /// Bytes of weights, caches, states and buffers of passes as they are now.
     size_t memory_bytes() const;
 
     // step.cpp: one round

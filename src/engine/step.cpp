@@ -135,7 +135,6 @@ void EngineImpl::step() {
     metrics_.sched_plan_hits_total = stats.plan_hits;
     metrics_.sched_buffer_bytes = stats.buffer_bytes;
     metrics_.state_bytes = runner_->state_bytes();
-    metrics_.memory_bytes = memory_bytes();
 }
 
 Status EngineImpl::decode(std::vector<Block>& blocks) {

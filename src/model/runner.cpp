@@ -149,7 +149,7 @@ Status Runner::prepare_states(std::span<const Row> rows) {
         ++run->n_rows;
         run->n_wanted += row.wants_logits ? 1 : 0;
     }
-    const Status prepared = state_->prepare(runs_);
+    Status prepared = state_->prepare(runs_);
     if (state_->version() != state_version_) {
         state_version_ = state_->version();
         ++plan_version_;
@@ -244,6 +244,7 @@ Result<std::vector<std::span<const float>>> Runner::forward(std::span<const Row>
         }
         hidden_rows_ = io.hidden == kNoTensor ? std::span<const float>() : floats(io.hidden);
         std::vector<std::span<const float>> result;
+        result.reserve(static_cast<size_t>(shape.n_outputs));
         for (int32_t i = 0; i < shape.n_outputs; ++i) {
             result.emplace_back(logits + static_cast<size_t>(i) * static_cast<size_t>(n_vocab),
                                 static_cast<size_t>(n_vocab));

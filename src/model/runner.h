@@ -118,6 +118,9 @@ class Runner {
 
     const memory::KvCache& kv() const { return *kv_; }
 
+    /// Bytes of activation buffers and scratch of the passes so far.
+    size_t compute_bytes() const { return scheduler_->compute_bytes(); }
+
     const sched::SchedulerStats& scheduler_stats() const { return scheduler_->stats(); }
 
     /// Context words of the scheduler's log lines: "draft-simple n_max=8".

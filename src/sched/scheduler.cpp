@@ -340,6 +340,16 @@ Status Scheduler::reserve(const Graph& graph) {
     return ok();
 }
 
+size_t Scheduler::compute_bytes() const {
+    size_t total = stats_.buffer_bytes;
+    for (const auto& plan : plans_) {
+        for (const auto& program : plan->programs_) {
+            total += program->bytes();
+        }
+    }
+    return total;
+}
+
 size_t Scheduler::find_index(const PlanKey& key) const {
     // At most max_plans keys of 16 bytes: a scan is as fast as a map and never allocates.
     const auto it = std::find_if(plans_.begin(), plans_.end(), [&key](const auto& plan) { return plan->key_ == key; });

@@ -150,6 +150,9 @@ class Scheduler {
 
     const SchedulerStats& stats() const { return stats_; }
 
+    /// Memory of passes: activation buffers, and what the programs of the kept plans hold of their own.
+    size_t compute_bytes() const;
+
     /// What is being run, for the log line of a growth: "draft-simple n_max=8 batch=9".
     void set_context(std::string text) { context_ = std::move(text); }
 

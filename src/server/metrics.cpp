@@ -102,10 +102,8 @@ void add_engine(const engine::Metrics& m, Page* page) {
     page->gauge("foresay:sched_nodes", "Nodes of the last graph.", n(m.sched_n_nodes));
     page->gauge("foresay:sched_leafs", "Leafs of the last graph.", n(m.sched_n_leafs));
     page->gauge("foresay:sched_buffer_bytes", "Bytes of compute buffers.", n(m.sched_buffer_bytes));
-    page->gauge(
-        "foresay:memory_bytes",
-        "Bytes of weights, caches, states and activation buffers, with the drafters'; scratch of passes not counted.",
-        n(m.memory_bytes));
+    page->gauge("foresay:memory_bytes", "Bytes of weights, caches, states and buffers of passes, with the drafters'.",
+                n(m.memory_bytes));
     page->gauge("foresay:recurrent_state_bytes", "Bytes of recurrent states and their snapshots.", n(m.state_bytes));
     page->counter("foresay:sched_growths_total", "Times the scheduler table grew.", n(m.sched_growths_total));
     page->counter("foresay:sched_plans_built_total", "Plans built.", n(m.sched_plans_built_total));

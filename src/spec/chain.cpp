@@ -185,4 +185,12 @@ size_t Chain::memory_bytes() const {
     return bytes;
 }
 
+size_t Chain::compute_bytes() const {
+    size_t bytes = 0;
+    for (const Link& link : links_) {
+        bytes += link.drafter->compute_bytes();
+    }
+    return bytes;
+}
+
 }  // namespace foresay::spec

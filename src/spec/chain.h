@@ -63,6 +63,7 @@ class Chain final : public Drafter {
     std::vector<std::byte> save(int slot) const override;
     Status restore(int slot, std::span<const std::byte> state) override;
     size_t memory_bytes() const override;
+    size_t compute_bytes() const override;
 
     Drafter& drafter(size_t i) { return *links_[i].drafter; }
 

@@ -132,6 +132,9 @@ class Drafter {
     /// Of these: caches, tables, rows kept for later.
     virtual size_t state_bytes() const { return memory_bytes(); }
 
+    /// Bytes of activation buffers and scratch of its passes so far, beside memory_bytes().
+    virtual size_t compute_bytes() const { return 0; }
+
     /// Most tokens it drafts in one go, whatever is asked (the length of a trained block); INT32_MAX: no limit.
     virtual int32_t n_max_limit() const { return INT32_MAX; }
 

@@ -118,6 +118,7 @@ Result<std::unique_ptr<graph::Storage>> CpuBackend::load_weight(const backend::W
         storage->bytes = tile_bytes;
         if (request.used_by_get_rows && request.keep_mapped) {
             storage->data = const_cast<std::byte*>(request.bytes.data());
+            storage->bytes += expected;  // rows are read from the file's pages
         }
         return storage;
     }

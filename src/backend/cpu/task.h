@@ -44,6 +44,16 @@ struct CpuProgram : backend::Program {
     std::vector<Phase> phases;
     std::vector<Memory> memory;   ///< images, rope tables
     std::vector<Memory> scratch;  ///< per thread
+
+    size_t bytes() const override {
+        size_t total = 0;
+        for (const auto* blocks : {&memory, &scratch}) {
+            for (const Memory& block : *blocks) {
+                total += block.size();
+            }
+        }
+        return total;
+    }
 };
 
 }  // namespace foresay::cpu

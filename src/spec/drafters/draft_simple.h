@@ -37,6 +37,8 @@ class DraftSimple : public Drafter {
     size_t memory_bytes() const override;
     size_t state_bytes() const override;
 
+    size_t compute_bytes() const override { return runner_->compute_bytes(); }
+
     const model::Runner& runner() const { return *runner_; }
 
   private:

@@ -41,6 +41,8 @@ class FeatureDrafter : public Drafter {
     size_t memory_bytes() const override;
     size_t state_bytes() const override;
 
+    size_t compute_bytes() const override { return net_->compute_bytes(); }
+
     void set_probe(const DraftProbe& probe) override { probe_ = probe; }
 
     const sched::SchedulerStats& scheduler_stats() const { return net_->stats(); }

@@ -165,6 +165,8 @@ class Net {
 
     const sched::SchedulerStats& stats() const { return scheduler_->stats(); }
 
+    size_t compute_bytes() const { return scheduler_->compute_bytes(); }
+
     /// Context shift of one slot's n cells.
     void shift(int slot, int32_t n, int32_t keep, int32_t discard);
 
