@@ -158,8 +158,8 @@ TEST(StateCache, ThePoolGrowsWithTheLargestBatchNotWithTheSlots) {
     const auto backend = reference::ReferenceBackend::create();
     const auto cache = make(*backend, {{.conv_width = 4, .head_dim = 2, .n_heads = 1}},
                             {.n_slots = kSlots, .n_taps = 4, .n_rollback = kMax});
-    const auto mib = [&] { return static_cast<size_t>(cache->n_cells()) * kSnapshot >> 20; };
-    const size_t before = kSlots * (kMax + 1) * kSnapshot >> 20;
+    const auto mib = [&] { return (static_cast<size_t>(cache->n_cells()) * kSnapshot) >> 20; };
+    const size_t before = (size_t{kSlots} * (kMax + 1) * kSnapshot) >> 20;
     EXPECT_EQ(before, 12480U) << "a ring of n_max + 1 snapshots for each slot";
     EXPECT_EQ(mib(), 384U);
     for (int slot = 0; slot < kSlots; ++slot) {
@@ -176,6 +176,7 @@ TEST(StateCache, ThePoolGrowsWithTheLargestBatchNotWithTheSlots) {
     EXPECT_LE(cache->n_cells(), (kMax + 1 + 2 * kSlots) * 5 / 4);
     const uint64_t version = cache->version();
     std::vector<StateRun> runs;
+    runs.reserve(kSlots);
     for (int slot = 0; slot < kSlots; ++slot) {
         runs.push_back({slot, cache->usable(slot, 1 << 20), 9, 9});
     }

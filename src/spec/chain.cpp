@@ -56,7 +56,7 @@ Status Chain::propose(std::span<const DraftRequest> requests, std::vector<Draft>
             }
         }
         const auto start = std::chrono::steady_clock::now();
-        const Status status = link.drafter->propose(asked, given);
+        Status status = link.drafter->propose(asked, given);
         link.stats.draft_ms += ms_since(start);
         ++link.stats.calls;
         if (!status.has_value()) {
@@ -101,7 +101,7 @@ model::TapSpec Chain::taps() const {
 Status Chain::observe(std::span<const model::Row> rows, const model::Runner& target) {
     for (Link& link : links_) {
         const auto start = std::chrono::steady_clock::now();
-        const Status seen = link.drafter->observe(rows, target);
+        Status seen = link.drafter->observe(rows, target);
         link.stats.observe_ms += ms_since(start);
         if (!seen.has_value()) {
             return seen;
