@@ -134,10 +134,11 @@ TEST(StateCache, EveryRowFindsTheStateOfThePositionBefore) {
                     if (run.n_wanted > 1) {
                         // Verified: at least one row stands.
                         auto& text = texts[static_cast<size_t>(run.slot)];
-                        const auto n_kept = static_cast<int32_t>(random() % static_cast<uint32_t>(run.n_rows)) + 1;
-                        ASSERT_EQ(cache->usable(run.slot, run.begin + n_kept), run.begin + n_kept);
-                        text.resize(static_cast<size_t>(run.begin + n_kept));
-                        cache->settle(run.slot, run.begin + n_kept);
+                        const auto n_more = static_cast<int32_t>(random() % static_cast<uint32_t>(run.n_rows));
+                        const int32_t n_kept = run.begin + n_more + 1;
+                        ASSERT_EQ(cache->usable(run.slot, n_kept), n_kept);
+                        text.resize(static_cast<size_t>(n_kept));
+                        cache->settle(run.slot, n_kept);
                     }
                     const auto n = static_cast<int32_t>(texts[static_cast<size_t>(run.slot)].size());
                     ASSERT_EQ(cache->usable(run.slot, n), n);
