@@ -15,6 +15,8 @@ constexpr double kScaleWeight = 0.2;
 constexpr double kShapeWeight = 0.02;  // far below the scale's: what slows all widths alike must not bend the shape
 constexpr double kOutlier = 1.6;       // a single pass says no more than this much about its width
 constexpr int32_t kTrusted = 3;        // passes of a width before it can move the scale
+constexpr int64_t kOldAge = 32;        // passes after which what a width has shown counts less:
+constexpr int32_t kOldWeight = 8;      // as much as so many passes
 
 // Acceptance.
 constexpr double kSlotKeep = 0.98;
@@ -31,10 +33,12 @@ constexpr double kUnknownDraftCost = 0.2;  // per drafted token, of a pass over 
 constexpr int32_t kNoteworthy = 4;         // tokens per slot that the drafter has to read: fewer ride along
 constexpr double kUnknownReadCost = 0.3;   // per token read, of a drafted one: rows of one pass share the weights
 constexpr int32_t kGuessedLeft = 256;      // tokens that a response of unknown length goes on for
-constexpr int64_t kRefreshAge = 256;       // passes after which the width without drafts is measured again
-constexpr int64_t kStretchAge = 100;       // passes after which a width next to the chosen one is looked at again
-constexpr int32_t kStretch = 2;            // how far next to it
-constexpr double kStretchHope = 0.5;       // least probability that all of the chosen draft stands
+constexpr int64_t kRefreshAge = 128;       // passes after which the width without drafts is measured again
+constexpr int64_t kFirstRefreshAge = 64;   // the same while it was seen less than kWellSeen times
+constexpr int32_t kWellSeen = 6;
+constexpr int64_t kStretchAge = 100;  // passes after which a width next to the chosen one is looked at again
+constexpr int32_t kStretch = 2;       // how far next to it
+constexpr double kStretchHope = 0.5;  // least probability that all of the chosen draft stands
 constexpr double kNegligible = 1e-3;
 
 // Tries of a drafter that is left out: paid from a purse that fills with time, and faster while drafts gain.
@@ -106,6 +110,9 @@ void CostCurve::observe(int32_t n_rows, double ms) {
         seen = std::clamp(seen, width.shape / kOutlier, width.shape * kOutlier);
         scale_ *= 1.0 + kScaleWeight * (seen / width.shape - 1.0);
     }
+    if (n_passes_ - width.last > kOldAge) {
+        width.n = std::min(width.n, kOldWeight);
+    }
     width.shape =
         width.n == 0 ? seen : width.shape + std::max(kShapeWeight, 1.0 / (width.n + 1)) * (seen - width.shape);
     width.n = std::min(width.n + 1, 1000);
@@ -127,6 +134,11 @@ int32_t CostCurve::widest() const {
         }
     }
     return 0;
+}
+
+int32_t CostCurve::n_seen(int32_t n_rows) const {
+    const size_t at = index_of(n_rows);
+    return at < widths_.size() ? widths_[at].n : 0;
 }
 
 int64_t CostCurve::age(int32_t n_rows) const {
@@ -487,6 +499,12 @@ void Controller::stretch(std::vector<Item>& items, int32_t n_other_rows) {
     }
 }
 
+/// Everything is compared with the width without drafts, which isn't seen while all slots draft: now and then it is
+/// measured again, sooner while what is known of it comes from the start, where other programs may have run.
+bool Controller::needs_refresh(int32_t n_rows) const {
+    return target_.age(n_rows) > (target_.n_seen(n_rows) < kWellSeen ? kFirstRefreshAge : kRefreshAge);
+}
+
 void Controller::plan(std::span<PlanSlot> slots, int i_drafter, int32_t n_other_rows) {
     std::vector<Item> items;
     int32_t n_rows = n_other_rows;
@@ -501,8 +519,7 @@ void Controller::plan(std::span<PlanSlot> slots, int i_drafter, int32_t n_other_
     if (items.empty()) {
         return;
     }
-    // A width that hasn't been seen for long is measured first: everything is compared with it.
-    const bool refresh = any_adaptive && target_.age(n_rows) > kRefreshAge;
+    const bool refresh = any_adaptive && needs_refresh(n_rows);
     if (!refresh) {
         allocate(items, n_other_rows, false);
         drop_late_readers(items, n_other_rows);
@@ -551,7 +568,7 @@ void Controller::trim(std::span<TrimSlot> slots, int32_t n_other_rows) {
             s.is_stretched = false;
         }
     }
-    const bool refresh = target_.age(n_rows) > kRefreshAge;
+    const bool refresh = needs_refresh(n_rows);
     int32_t n_kept = 0;
     for (size_t i = 0; i < items.size(); ++i) {
         Item& item = items[i];

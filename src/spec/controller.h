@@ -29,6 +29,8 @@ class CostCurve {
     int32_t widest() const;
     /// Passes since this width was last seen; a very large number if never.
     int64_t age(int32_t n_rows) const;
+    /// Passes of this width that its figure stands for.
+    int32_t n_seen(int32_t n_rows) const;
 
   private:
     struct Width {
@@ -213,6 +215,7 @@ class Controller {
     double gain_of_next(const Item& item, bool is_paid, int32_t* n_next, double* survival) const;
     /// Leaves out items whose drafter would have to read more than the rest of the response gives back.
     void drop_late_readers(std::vector<Item>& items, int32_t n_other_rows);
+    bool needs_refresh(int32_t n_rows) const;
     void probe(Item& item, int32_t n_rows, bool is_paid);
     void stretch(std::vector<Item>& items, int32_t n_other_rows);
     void earn(int drafter, double ms);
