@@ -44,6 +44,14 @@ Status take_draft_sampling(Options& options, std::string_view text) {
     return ok();
 }
 
+Status take_draft_vocab(Options& options, std::string_view text) {
+    if (text == "auto" || text == "all") {
+        options.engine.spec.draft_vocab = text == "auto" ? 0 : std::numeric_limits<int32_t>::max();
+        return ok();
+    }
+    return to_int([](Options& o) -> int32_t& { return o.engine.spec.draft_vocab; }, 1, kMaxInt)(options, text);
+}
+
 Status take_rule(Options& options, std::string_view text) {
     FORESAY_TRY(const std::string name,
                 parse_choice(text, std::vector<std::string>(spec::kRuleNames.begin(), spec::kRuleNames.end())));
@@ -221,6 +229,14 @@ FlagGroup speculation_flags() {
                      "distribution): draft-simple, draft-mtp and draft-eagle3 can; without the flag only draft-simple "
                      "draws; under the strict rule the text is the same",
              .set = take_draft_sampling},
+            {.names = {"--spec-draft-vocab"},
+             .env = "FORESAY_SPEC_DRAFT_VOCAB",
+             .value = "N",
+             .fallback = "auto",
+             .help =
+                 "draft-simple: choose among the first N ids alone, which are the frequent ones; auto: as many as the "
+                 "text needs; all: every id; the text is the same",
+             .set = take_draft_vocab},
             ignored({"-cd", "--ctx-size-draft"}, "", "N", "context of the drafter", "it follows the target's",
                     check_int(0, kMaxInt)),
             ignored({"--draft-p-split", "--spec-draft-p-split"}, "LLAMA_ARG_SPEC_DRAFT_P_SPLIT", "P",

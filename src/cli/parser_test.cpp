@@ -109,6 +109,8 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"-m x --spec-type draft-mtp-adaptiv", "did you mean 'draft-mtp-adaptive'?"},
         Bad{"-m x -md y --spec-draft-n-min 4", "--spec-draft-n-min", "above --spec-draft-n-max (3)"},
         Bad{"-m x --spec-draft-p-min 2", "argument \"--spec-draft-p-min\"", "0 to 1"},
+        Bad{"-m x --spec-draft-vocab 0", "argument \"--spec-draft-vocab\"", "out of range"},
+        Bad{"-m x --spec-draft-vocab some", "argument \"--spec-draft-vocab\"", "not a whole number"},
         Bad{"-m x --spec-draft-relaxed-top-n -1", "argument \"--spec-draft-relaxed-top-n\"", "out of range"},
         Bad{"-m x --spec-ngram-simple-size-n 0", "--spec-ngram-simple-size-n", "out of range"},
         Bad{"-m x --spec-ngram-size-n 3", "--spec-ngram-size-n", "--spec-ngram-simple-size-n"},

@@ -280,7 +280,8 @@ Result<std::unique_ptr<spec::Drafter>> EngineImpl::load_draft_model(SpecType typ
         if (!runner.has_value()) {
             return in_file(std::move(runner).error());
         }
-        FORESAY_TRY(auto drafter, spec::DraftSimple::create(std::move(*runner), vocab_, options_.n_ubatch));
+        FORESAY_TRY(auto drafter,
+                    spec::DraftSimple::create(std::move(*runner), vocab_, options_.n_ubatch, spec.draft_vocab));
         return std::unique_ptr<spec::Drafter>(std::move(drafter));
     }
     spec::FeatureDrafterSetup setup;

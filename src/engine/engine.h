@@ -34,7 +34,8 @@ struct SpecOptions : spec::AcceptanceOptions {
     int32_t n_max = 3;  ///< of drafters with a model; n-gram types have their own
     int32_t n_min = 0;
     float p_min = 0.0F;
-    bool adaptive = false;  ///< choose the draft length by what pays; the command line's default is true
+    int32_t draft_vocab = 0;  ///< ids that draft-simple chooses among, the first ones; 0: by the text; INT32_MAX: all
+    bool adaptive = false;    ///< choose the draft length by what pays; the command line's default is true
     /// Draft with the target's noise at temperature > 0, or greedily; absent: as each type does best
     /// (Drafter::draws_by_default).
     std::optional<bool> probabilistic;

@@ -13,6 +13,7 @@ namespace foresay::graph {
 class Builder {
   public:
     TensorId input(std::string name, DType dtype, std::array<int64_t, 4> ne);
+    /// ne: the storage's shape, or of a matrix its first rows alone ([K, n], n at most the storage's).
     TensorId weight(std::string name, DType dtype, std::array<int64_t, 4> ne, const Storage* storage);
     TensorId persistent(std::string name, DType dtype, std::array<int64_t, 4> ne, const Storage* storage);
 

@@ -213,6 +213,17 @@ TensorId GraphContext::delta_net(int layer, TensorId q, TensorId k, TensorId v, 
         {.modulo = hparams().recurrent.modulo});
 }
 
+TensorId GraphContext::first_rows(const std::string& name, const std::string& bias, TensorId x, int32_t n) {
+    const graph::Storage* matrix = model_.weight(name);
+    if (n == 0 || matrix == nullptr || n >= matrix->ne[1]) {
+        return builder_.mul_mat(weight(name), x, weight(bias));
+    }
+    const graph::Storage* added = model_.weight(bias);
+    const TensorId rows = builder_.weight(name, matrix->dtype, {matrix->ne[0], n, 1, 1}, matrix);
+    return builder_.mul_mat(rows, x,
+                            added == nullptr ? kNoTensor : builder_.weight(bias, added->dtype, {n, 1, 1, 1}, added));
+}
+
 void GraphContext::head(TensorId x, std::string_view norm_name) {
     tap_layer(hparams().n_layer, x);
     TensorId normed = builder_.rms_norm(x, weight(std::string(norm_name)), hparams().rms_eps);
@@ -223,11 +234,8 @@ void GraphContext::head(TensorId x, std::string_view norm_name) {
     if (io_.out_rows != kNoTensor && taps_the_end()) {
         normed = builder_.get_rows(normed, io_.out_rows);
     }
-    TensorId head_weight = weight("output.weight");
-    if (head_weight == kNoTensor) {
-        head_weight = weight("token_embd.weight");
-    }
-    TensorId logits = builder_.mul_mat(head_weight, normed, weight("output.bias"));
+    const char* matrix = model_.weight("output.weight") != nullptr ? "output.weight" : "token_embd.weight";
+    TensorId logits = first_rows(matrix, "output.bias", normed, shape_.n_head);
     if (hparams().final_softcap > 0.0F) {
         logits = builder_.softcap(logits, hparams().final_softcap);
     }

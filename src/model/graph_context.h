@@ -22,6 +22,7 @@ using graph::TensorId;
 struct BatchShape {
     int32_t n_rows = 0;
     int32_t n_outputs = 0;  ///< rows whose logits are wanted, 1..n_rows
+    int32_t n_head = 0;     ///< logits of the first n_head ids only; 0: of all
 };
 
 /// Rows that leave the graph beside the logits, for a drafter that feeds on them: of every row of the pass.
@@ -43,7 +44,7 @@ struct GraphIo {
     TensorId from = kNoTensor;     ///< I32 [n_rows]: cells of the rows' states (StateCache), with a delta net
     TensorId to = kNoTensor;
     TensorId out_rows = kNoTensor;  ///< I32 [n_outputs], or absent when every row is an output
-    TensorId logits = kNoTensor;    ///< F32 [n_vocab, n_outputs]
+    TensorId logits = kNoTensor;    ///< F32 [n_vocab or n_head, n_outputs]
     std::vector<TensorId> taps;     ///< F32 [n_embd, n_rows], as in TapSpec::layers
     TensorId hidden = kNoTensor;    ///< F32 [n_embd, n_rows], if tapped
 };
@@ -107,7 +108,9 @@ class GraphContext {
     TensorId short_conv(int layer, std::string_view taps, TensorId x, bool silu);
     /// Gated delta net; q carries 1/sqrt(d). -> [d * n_value_head, n_rows]
     TensorId delta_net(int layer, TensorId q, TensorId k, TensorId v, TensorId decay, TensorId beta);
-    /// rms(x; output_norm), head (own or tied), softcap; ends the graph.
+    /// The product with a weight's first n rows (and its bias, if any): [n, n_rows]. n = 0: with all.
+    TensorId first_rows(const std::string& name, const std::string& bias, TensorId x, int32_t n);
+    /// rms(x; output_norm), head (own or tied; of the first ids only where the shape says so), softcap; ends the graph.
     void head(TensorId x, std::string_view norm_name = "output_norm.weight");
 
     bool is_last(int layer) const { return layer == hparams().n_layer - 1; }

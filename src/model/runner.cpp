@@ -13,8 +13,12 @@
 namespace foresay::model {
 namespace {
 
+constexpr int32_t kMostRows = (1 << 20) - 1;   // of one pass: what a key has room for
+constexpr int32_t kMostVocab = (1 << 24) - 1;  // ids, for the same reason
+
 uint64_t shape_key(BatchShape shape) {
-    return static_cast<uint64_t>(shape.n_rows) << 32 | static_cast<uint32_t>(shape.n_outputs);
+    return static_cast<uint64_t>(shape.n_head) << 40 | static_cast<uint64_t>(shape.n_rows) << 20 |
+           static_cast<uint64_t>(shape.n_outputs);
 }
 
 std::span<int32_t> as_ints(std::span<std::byte> bytes) {
@@ -175,9 +179,14 @@ void Runner::take_states(std::span<const Row> rows) {
     }
 }
 
-Result<std::vector<std::span<const float>>> Runner::forward(std::span<const Row> rows) {
+Result<std::vector<std::span<const float>>> Runner::forward(std::span<const Row> rows, int32_t n_head) {
     FORESAY_ASSERT(!rows.empty());
-    const int32_t n_vocab = model_->hparams().n_vocab;
+    if (rows.size() > static_cast<size_t>(kMostRows) || n_head > kMostVocab) {
+        return error(Code::kCapacity, fmt::format("a pass over {} rows with {} ids is larger than {} rows, {} ids",
+                                                  rows.size(), n_head, kMostRows, kMostVocab));
+    }
+    n_head = n_head >= model_->hparams().n_vocab ? 0 : std::max(0, n_head);
+    const int32_t n_logits = n_head == 0 ? model_->hparams().n_vocab : n_head;
     int32_t n_wanted = 0;
     for (const Row& row : rows) {
         n_wanted += row.wants_logits ? 1 : 0;
@@ -188,7 +197,7 @@ Result<std::vector<std::span<const float>>> Runner::forward(std::span<const Row>
     }
     // A graph always ends in logits, so that there is one shape less to plan: an unwanted last row costs one row of the
     // head.
-    const BatchShape shape{static_cast<int32_t>(rows.size()), std::max(1, n_wanted)};
+    const BatchShape shape{static_cast<int32_t>(rows.size()), std::max(1, n_wanted), n_head};
     try {
         FORESAY_TRY(sched::Plan * plan, plan_for(shape));
         const GraphIo& io = io_.at(shape_key(shape));
@@ -246,8 +255,8 @@ Result<std::vector<std::span<const float>>> Runner::forward(std::span<const Row>
         std::vector<std::span<const float>> result;
         result.reserve(static_cast<size_t>(shape.n_outputs));
         for (int32_t i = 0; i < shape.n_outputs; ++i) {
-            result.emplace_back(logits + static_cast<size_t>(i) * static_cast<size_t>(n_vocab),
-                                static_cast<size_t>(n_vocab));
+            result.emplace_back(logits + static_cast<size_t>(i) * static_cast<size_t>(n_logits),
+                                static_cast<size_t>(n_logits));
         }
         return result;
     } catch (const std::bad_alloc&) {

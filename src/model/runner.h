@@ -48,8 +48,9 @@ class Runner {
     /// their keys and values. Returns the logits [n_vocab] of each row that wants them, in row order; they hold until
     /// the next call. When no row wants logits those of the last row are computed and returned. Errors: capacity
     /// (position past the slot), invalid_argument (a state that isn't held any more, see usable), out_of_memory. Row
-    /// contract: a row's logits don't depend on the other rows of the call.
-    Result<std::vector<std::span<const float>>> forward(std::span<const Row> rows);
+    /// contract: a row's logits don't depend on the other rows of the call. n_head: only the logits of the first n_head
+    /// ids, the same bits at the head's cost for these; 0: of all.
+    Result<std::vector<std::span<const float>>> forward(std::span<const Row> rows, int32_t n_head = 0);
 
     /// From now on every forward() also delivers these rows; they don't change the logits' bits. Errors: a layer
     /// outside 0..n_layer; an architecture that can't deliver one.

@@ -13,6 +13,19 @@ using graph::Op;
 using graph::Tensor;
 using graph::TensorId;
 
+/// A weight may be the first rows of a matrix, or the first elements of a vector, that is kept whole: every layout
+/// holds them in order.
+bool holds(const graph::Storage& storage, const Tensor& t) {
+    if (storage.ne == t.ne) {
+        return true;
+    }
+    if ((t.flags & graph::kWeight) == 0 || storage.ne[2] != 1 || storage.ne[3] != 1 || t.ne[2] != 1 || t.ne[3] != 1) {
+        return false;
+    }
+    const bool is_vector = storage.ne[1] == 1 && t.ne[1] == 1 && dtype_info(t.dtype).block == 1;
+    return is_vector ? t.ne[0] <= storage.ne[0] : t.ne[0] == storage.ne[0] && t.ne[1] <= storage.ne[1];
+}
+
 class Assigner {
   public:
     Assigner(const Graph& graph, std::span<backend::Backend* const> backends, TensorTable& table)
@@ -75,7 +88,7 @@ Status Assigner::place_leafs(bool need_storage) {
             table_.row(id).backend = kForeign;
             continue;
         }
-        if (t.storage->dtype != t.dtype || t.storage->ne != t.ne) {
+        if (t.storage->dtype != t.dtype || !holds(*t.storage, t)) {
             return fail(id, Code::kInvalidArgument, "its storage has another type or shape");
         }
         table_.row(id).backend = index_of(t.storage->owner);

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <random>
 #include <span>
 
@@ -62,6 +63,9 @@ engine::EngineOptions options_for(const std::string& target, const std::string& 
     if (!drafter.empty() && drafter != "ngram") {
         options.spec.types = {engine::SpecType::kDraftSimple};
         options.spec.draft_model = drafter;
+        if (drafter == target) {
+            options.spec.draft_vocab = std::numeric_limits<int32_t>::max();  // only then it is always right
+        }
     } else if (drafter == "ngram") {
         options.spec.types = {engine::SpecType::kNgramSimple};
         options.spec.ngram.simple.size_n = 2;
@@ -130,6 +134,15 @@ TEST(StrictIdentity, SmolLm2WithItselfAPerturbedCopyAndNgrams) {
         const auto [drafted, accepted] = expect_strict(*twin, plain, 40, one_to_sixteen());
         EXPECT_GT(drafted, 0);
         EXPECT_EQ(accepted, drafted) << "a drafter that is the target draws the same tokens";
+    }
+    {
+        // Choosing among a few ids alone makes worse drafts, never another text.
+        auto options = options_for(target, target);
+        options.spec.draft_vocab = 1000;
+        const auto narrow = make_engine(options);
+        const auto [drafted, accepted] = expect_strict(*narrow, plain, 40, {1, 3, 8});
+        EXPECT_GT(accepted, 0);
+        EXPECT_LT(accepted, drafted);
     }
     {
         const std::string copy = perturbed_copy(target);

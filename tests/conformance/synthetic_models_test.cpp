@@ -112,6 +112,43 @@ TEST_P(RowContract, LogitsAreBitIdenticalForAnyBatchSlotThreadsAndIsa) {
     }
 }
 
+// The head over the first ids alone: the same bits for these, on each backend and in each layout of the weights.
+TEST(HeadOfTheFirstIds, GivesTheSameBitsAsTheWholeHead) {
+    for (const char* name : {"llama", "gemma3", "gpt-oss", "qwen35"}) {
+        const std::string path = shared_path(std::string("goldens/synthetic/") + name + ".gguf");
+        if (!file_exists(path)) {
+            GTEST_SKIP() << "no goldens at " << path;
+        }
+        for (const char* device : {"reference", "cpu"}) {
+            Loaded m = load(path, device, 1, DType::kF16);
+            ASSERT_NE(m.runner, nullptr);
+            const int32_t n_vocab = m.runner->model().hparams().n_vocab;
+            const std::vector<model::Row> rows{{5, 0, 0, true}, {9, 1, 0, false}, {7, 2, 0, true}};
+            const auto copy = [&](int32_t n_head) {
+                auto logits = m.runner->forward(rows, n_head);
+                EXPECT_TRUE(logits.has_value()) << logits.error().to_string();
+                std::vector<std::vector<float>> result;
+                for (const auto& row : *logits) {
+                    result.emplace_back(row.begin(), row.end());
+                }
+                return result;
+            };
+            const auto whole = copy(0);
+            ASSERT_EQ(whole[0].size(), static_cast<size_t>(n_vocab));
+            for (const int32_t n : {1, 17, 64, n_vocab - 1, n_vocab, n_vocab + 1}) {
+                const auto part = copy(n);
+                ASSERT_EQ(part.size(), 2U);
+                for (size_t i = 0; i < part.size(); ++i) {
+                    ASSERT_EQ(part[i].size(), static_cast<size_t>(std::min(n, n_vocab)));
+                    EXPECT_TRUE(std::equal(part[i].begin(), part[i].end(), whole[i].begin()))
+                        << name << " on " << device << ", " << n << " ids";
+                }
+            }
+            ASSERT_EQ(copy(0), whole) << "and back";
+        }
+    }
+}
+
 std::vector<Contract> contracts() {
     std::vector<Contract> all;
     for (const char* name : {"llama", "qwen2", "qwen3", "gemma3"}) {

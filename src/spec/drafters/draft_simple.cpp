@@ -52,10 +52,12 @@ Status check_vocab_match(const vocab::Vocab& target, const vocab::Vocab& draft) 
 }
 
 Result<std::unique_ptr<DraftSimple>> DraftSimple::create(std::unique_ptr<model::Runner> runner,
-                                                         std::shared_ptr<const vocab::Vocab> target, int32_t n_ubatch) {
+                                                         std::shared_ptr<const vocab::Vocab> target, int32_t n_ubatch,
+                                                         int32_t n_scored) {
     FORESAY_CHECK_OK(check_vocab_match(*target, *runner->model().vocab()));
     std::unique_ptr<DraftSimple> drafter(new DraftSimple);
     drafter->slots_.resize(static_cast<size_t>(runner->kv().n_slots()));
+    drafter->scored_ = DraftVocab(runner->model(), n_scored);
     drafter->runner_ = std::move(runner);
     const auto& draft_vocab = *drafter->runner_->model().vocab();
     for (TokenId id = 0; id < std::min({kFirstComparedId, target->n_tokens(), draft_vocab.n_tokens()}); ++id) {
@@ -144,7 +146,7 @@ Status DraftSimple::catch_up(std::span<const DraftRequest> requests, const std::
                 rows.push_back({request.tokens[held.size()], static_cast<int32_t>(held.size()), request.slot, false});
                 held.push_back(request.tokens[held.size()]);
             }
-            FORESAY_CHECK_OK(runner_->forward(rows));
+            FORESAY_CHECK_OK(runner_->forward(rows, scored_.n_ids()));
         }
     }
     std::vector<model::Row> rows;
@@ -157,7 +159,7 @@ Status DraftSimple::catch_up(std::span<const DraftRequest> requests, const std::
             held.push_back(request.tokens[held.size()]);
         }
     }
-    FORESAY_TRY(logits, runner_->forward(rows));
+    FORESAY_TRY(logits, runner_->forward(rows, scored_.n_ids()));
     return ok();
 }
 
@@ -168,7 +170,9 @@ Result<TokenId> DraftSimple::choose(const DraftRequest& request, std::span<const
     if (!differing_.empty()) {
         row_.assign(logits.begin(), logits.end());
         for (const TokenId id : differing_) {
-            row_[static_cast<size_t>(id)] = -INFINITY;
+            if (static_cast<size_t>(id) < row_.size()) {
+                row_[static_cast<size_t>(id)] = -INFINITY;
+            }
         }
         logits = row_;
     }
@@ -211,6 +215,12 @@ Status DraftSimple::propose_all(std::span<const DraftRequest> requests, std::vec
     if (active.empty()) {
         return ok();
     }
+    int32_t n_longest = 0;
+    for (const size_t i : active) {
+        scored_.look_at(requests[i].tokens, *target_vocab_);
+        n_longest = std::max(n_longest, requests[i].n_max);
+    }
+    scored_.take(n_longest);
     std::vector<std::span<const float>> logits;
     FORESAY_CHECK_OK(catch_up(requests, active, logits));
     for (int32_t i_draft = 0; !active.empty(); ++i_draft) {
@@ -237,7 +247,7 @@ Status DraftSimple::propose_all(std::span<const DraftRequest> requests, std::vec
         }
         active = std::move(still);
         if (!active.empty()) {
-            FORESAY_TRY(logits, runner_->forward(rows));
+            FORESAY_TRY(logits, runner_->forward(rows, scored_.n_ids()));
         }
     }
     for (size_t i = 0; i < requests.size(); ++i) {

@@ -7,6 +7,7 @@
 
 #include "model/runner.h"
 #include "spec/drafter.h"
+#include "spec/drafters/draft_vocab.h"
 #include "spec/drafters/noise_draw.h"
 
 namespace foresay::spec {
@@ -17,10 +18,11 @@ Status check_vocab_match(const vocab::Vocab& target, const vocab::Vocab& draft);
 
 class DraftSimple : public Drafter {
   public:
-    /// runner: of the draft model, with as many slots of the same size as the target. target_n_vocab: drafted ids at or
-    /// above it end a draft. n_ubatch: most rows in one pass while catching up with a prompt.
+    /// runner: of the draft model, with as many slots of the same size as the target. n_ubatch: most rows in one pass
+    /// while catching up with a prompt. n_scored: ids that are candidates, the first ones; 0: chosen by the text.
     static Result<std::unique_ptr<DraftSimple>> create(std::unique_ptr<model::Runner> runner,
-                                                       std::shared_ptr<const vocab::Vocab> target, int32_t n_ubatch);
+                                                       std::shared_ptr<const vocab::Vocab> target, int32_t n_ubatch,
+                                                       int32_t n_scored = 0);
 
     std::string_view name() const override { return "draft-simple"; }
 
@@ -61,6 +63,7 @@ class DraftSimple : public Drafter {
     std::shared_ptr<const vocab::Vocab> target_vocab_;
     std::vector<SlotState> slots_;
     int32_t n_ubatch_ = 512;
+    DraftVocab scored_;
     std::vector<TokenId> differing_;  ///< of the first ids: those that mean something else to the target, never drafted
     std::vector<float> row_;          ///< logits without them
 };
