@@ -121,7 +121,7 @@ def test_run_prints_text_and_ends_with_figures(foresay, smollm):
 
 def test_run_with_a_twin_drafter_gives_the_plain_text(foresay, smollm):
     result = foresay("run", "-m", smollm, "--spec-draft-model", smollm, "-p", "Once upon a time", "-n", "24", "--temp", "0",
-                     "--compare-plain", "--no-spec-draft-adaptive")
+                     "--compare-plain", "--no-spec-draft-adaptive", "--spec-draft-vocab", "all")
     assert result.returncode == 0
     last = result.stderr.splitlines()[-1]
     assert "| acceptance 1.000" in last
