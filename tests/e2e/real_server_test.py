@@ -376,3 +376,10 @@ def test_a_reply_without_drafts_says_why(twin):  # cases.md A2 (e)
     chat = twin.client.post("/v1/chat/completions", json={"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 8,
                                                          "speculative.n_max": 0}).json()
     assert "speculative.n_max" in chat["timings"]["draft_off"]
+
+
+def test_the_memory_figure_is_what_is_used(pair):  # cases.md A14 (b)
+    pair.client.post("/completion", json=CODE).raise_for_status()
+    planned = float(re.search(r"^foresay:memory_bytes (\S+)", pair.client.get("/metrics").text, re.MULTILINE)[1])
+    resident = 1024 * int(re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{pair.process.pid}/status").read_text())[1])
+    assert 0.9 < resident / planned < 1.1, (resident, planned)

@@ -154,12 +154,13 @@ Result<std::unique_ptr<graph::Storage>> CpuBackend::allocate_state(DType dtype, 
     storage->owner = this;
     storage->dtype = dtype;
     storage->ne = ne;
-    storage->bytes = plain_bytes(dtype, ne);
-    storage->memory = Memory::allocate(storage->bytes);
+    const size_t bytes = plain_bytes(dtype, ne);
+    storage->memory = Memory::allocate(bytes);
     if (storage->memory.data() == nullptr) {
-        return no_memory("state", storage->bytes);
+        return no_memory("state", bytes);
     }
     storage->data = storage->memory.data();
+    storage->bytes = storage->memory.resident_bytes();
     return storage;
 }
 

@@ -50,6 +50,10 @@ Memory Memory::allocate(size_t bytes) {
     return memory;
 }
 
+size_t Memory::resident_bytes() const {
+    return mapping_ == nullptr ? size_ : round_up(size_, kHugePage);
+}
+
 Memory::~Memory() {
     if (mapping_ != nullptr) {
         munmap(mapping_, mapping_bytes_);

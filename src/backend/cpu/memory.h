@@ -24,6 +24,9 @@ class Memory {
 
     size_t size() const { return size_; }
 
+    /// What it takes once all of it is touched: whole huge pages where it comes from the kernel.
+    size_t resident_bytes() const;
+
   private:
     std::byte* data_ = nullptr;
     size_t size_ = 0;
