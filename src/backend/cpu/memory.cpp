@@ -43,7 +43,8 @@ Memory Memory::allocate(size_t bytes) {
     }
     memory.mapping_ = mapping;
     memory.mapping_bytes_ = mapped;
-    memory.data_ = reinterpret_cast<std::byte*>(round_up(reinterpret_cast<uintptr_t>(mapping), uintptr_t{kHugePage}));
+    const auto address = reinterpret_cast<uintptr_t>(mapping);
+    memory.data_ = static_cast<std::byte*>(mapping) + (round_up(address, uintptr_t{kHugePage}) - address);
     memory.size_ = bytes;
     madvise(memory.data_, round_up(bytes, kHugePage),
             MADV_HUGEPAGE);  // a wish: without it pages are small, nothing else
