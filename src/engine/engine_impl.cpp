@@ -275,7 +275,7 @@ Result<SlotFileResult> EngineImpl::do_slot_job(const SlotJob& job) {
             return error(Code::kUnsupported, "the slot's recurrent state isn't held any more: nothing to save");
         }
         if (drafter_ != nullptr) {
-            state.draft = drafter_->save(slot.id);
+            state.draft = drafter_->save(slot.id, slot.context);
         }
         FORESAY_TRY(result.n_bytes, write_slot_file(job.path, owner, runner_->kv(), slot.id, state));
     } else {

@@ -161,9 +161,9 @@ void Chain::reset(int slot) {
     }
 }
 
-std::vector<std::byte> Chain::save(int slot) const {
+std::vector<std::byte> Chain::save(int slot, std::span<const TokenId> text) const {
     for (const Link& link : links_) {
-        if (auto state = link.drafter->save(slot); !state.empty()) {
+        if (auto state = link.drafter->save(slot, text); !state.empty()) {
             return state;
         }
     }

@@ -60,7 +60,7 @@ class Chain final : public Drafter {
     void shifted(int slot, int32_t keep, int32_t discard) override;
     void reset(int slot) override;
     /// At most one drafter of a chain has a state to save: the one that runs a model.
-    std::vector<std::byte> save(int slot) const override;
+    std::vector<std::byte> save(int slot, std::span<const TokenId> text) const override;
     Status restore(int slot, std::span<const std::byte> state) override;
     size_t memory_bytes() const override;
     size_t compute_bytes() const override;

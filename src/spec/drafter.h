@@ -114,9 +114,10 @@ class Drafter {
     /// The slot starts over with another text.
     virtual void reset(int slot) { (void)slot; }
 
-    /// What it holds of a slot, for restore() to go on from (slot files); empty: the text is all it needs.
-    virtual std::vector<std::byte> save(int slot) const {
-        (void)slot;
+    /// What it holds of a slot with this text, for restore() to go on from (slot files); empty: the text is all it
+    /// needs.
+    virtual std::vector<std::byte> save(int slot, std::span<const TokenId> text) const {
+        (void)slot, (void)text;
         return {};
     }
 

@@ -9,6 +9,7 @@
 #include <future>
 #include <map>
 
+#include "spec/drafters/draft_simple.h"
 #include "spec/drafters/make.h"
 #include "spec/pair.h"
 #include "tests/conformance/engine_harness.h"
@@ -715,6 +716,58 @@ Result<engine::SlotFileResult> act(engine::Engine& engine, engine::SlotAction ac
 
 // A conversation that goes on after a restart from a slot file: the drafter accepts what it would have accepted
 // without, only new tokens are evaluated, and the text is the same. A server without the drafter takes the file too.
+// A small model with recurrent layers drafts on after a restore without reading the text again.
+TEST(DraftSimpleSlotFile, RecurrentStateComesBack) {
+    for (const char* name : {"lfm2", "qwen35", "llama"}) {
+        const std::string path = shared_path(std::string("goldens/synthetic/") + name + ".gguf");
+        if (!file_exists(path)) {
+            GTEST_SKIP() << "no goldens at " << path;
+        }
+        constexpr int32_t kMax = 4;
+        const auto make = [&](Loaded& m) {
+            m = load(path, "cpu", 2);
+            model::RunnerOptions options;
+            options.n_slots = 2;
+            options.n_ctx_slot = 512;
+            options.n_rollback = options.rollback_window = kMax + 1;
+            auto runner = model::Runner::create(m.model, {m.backend.get()}, options);
+            return std::move(*spec::DraftSimple::create(std::move(*runner), m.model->vocab(), 64));
+        };
+        const auto propose = [](spec::DraftSimple& drafter, int slot, const std::vector<int32_t>& text) {
+            spec::DraftRequest request;
+            request.slot = slot;
+            request.tokens = text;
+            request.n_max = kMax;
+            std::vector<spec::Draft> drafts;
+            EXPECT_TRUE(drafter.propose({&request, 1}, drafts).has_value());
+            return drafts.front().tokens;
+        };
+        Loaded first_model;
+        Loaded second_model;
+        const auto first = make(first_model);
+        const auto second = make(second_model);
+        std::vector<int32_t> text;
+        for (int32_t i = 0; i < 40; ++i) {
+            text.push_back(30 + i % 7);
+        }
+        const auto drafted = propose(*first, 0, text);
+        ASSERT_EQ(drafted.size(), static_cast<size_t>(kMax));
+        text.push_back(drafted[0]);  // one stands, the rest doesn't
+        text.push_back(drafted[1] == 40 ? 41 : 40);
+        const auto saved = first->save(0, text);
+        ASSERT_FALSE(saved.empty()) << name;
+        const auto restored = second->restore(1, saved);
+        ASSERT_TRUE(restored.has_value()) << restored.error().to_string();
+        EXPECT_LE(second->n_missed(1, text), 1) << name << ": the text is held";
+        EXPECT_EQ(propose(*second, 1, text), propose(*first, 0, text)) << name;
+
+        for (const size_t n : {size_t{0}, size_t{7}, saved.size() / 2, saved.size() - 1}) {
+            EXPECT_FALSE(second->restore(0, std::span(saved).first(n)).has_value()) << name << ", " << n << " bytes";
+            EXPECT_EQ(second->n_missed(0, text), static_cast<int32_t>(text.size()) - 1);
+        }
+    }
+}
+
 TEST(DraftedEngineSlotFile, TheDraftersStateComesBack) {
     const Files pairs[] = {{"pair-llama-target", "pair-llama-target", spec::SpecType::kDraftSimple},
                            {"pair-llama-target", "pair-llama-eagle3", spec::SpecType::kDraftEagle3},

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "spec/drafters/choice.h"
 #include "spec/drafters/slot_state.h"
@@ -96,25 +97,60 @@ int32_t DraftSimple::n_missed(int slot, std::span<const TokenId> tokens) const {
     return std::max(0, static_cast<int32_t>(tokens.size()) - 1 - static_cast<int32_t>(common));
 }
 
-std::vector<std::byte> DraftSimple::save(int slot) const {
-    if (runner_->has_state()) {
-        return {};  // its state isn't cells: it evaluates the text again
-    }
+std::vector<std::byte> DraftSimple::save(int slot, std::span<const TokenId> text) const {
     SavedState state;
     state.tokens = slots_[static_cast<size_t>(slot)].tokens;
+    std::vector<std::byte> recurrent;
+    if (runner_->has_state()) {
+        // Rejected drafts are still in the cache, and only some of its last lengths have a state.
+        const auto n_text = state.tokens.size() - static_cast<size_t>(n_beyond(slot, text));
+        const int32_t n = runner_->usable(slot, static_cast<int32_t>(n_text));
+        recurrent = runner_->save_state(slot, n);
+        if (recurrent.empty()) {
+            return {};  // it evaluates the text again
+        }
+        state.tokens.resize(static_cast<size_t>(n));
+    }
     state.n_stored = state.n_cells = static_cast<int32_t>(state.tokens.size());
-    return pack_state(state, &runner_->kv(), slot);
+    std::vector<std::byte> bytes = pack_state(state, &runner_->kv(), slot);
+    if (runner_->has_state()) {
+        // Cells, recurrent state, and the state's bytes: where the two part.
+        const uint64_t n_bytes = recurrent.size();
+        const auto* size = reinterpret_cast<const std::byte*>(&n_bytes);
+        bytes.insert(bytes.end(), recurrent.begin(), recurrent.end());
+        bytes.insert(bytes.end(), size, size + sizeof(n_bytes));
+    }
+    return bytes;
+}
+
+int32_t DraftSimple::n_beyond(int slot, std::span<const TokenId> text) const {
+    const auto& held = slots_[static_cast<size_t>(slot)].tokens;
+    return static_cast<int32_t>(held.end() - std::mismatch(held.begin(), held.end(), text.begin(), text.end()).first);
 }
 
 Status DraftSimple::restore(int slot, std::span<const std::byte> state) {
     reset(slot);
+    std::span<const std::byte> recurrent;
     if (runner_->has_state()) {
-        return ok();
+        uint64_t n_bytes = 0;
+        if (state.size() < sizeof(n_bytes)) {
+            return error(Code::kBadFile, "is too short", "the drafter's state");
+        }
+        std::memcpy(&n_bytes, state.data() + (state.size() - sizeof(n_bytes)), sizeof(n_bytes));
+        state = state.first(state.size() - sizeof(n_bytes));
+        if (n_bytes > state.size() || n_bytes > runner_->max_saved_state_bytes()) {
+            return error(Code::kBadFile, "has impossible sizes", "the drafter's state");
+        }
+        recurrent = state.last(static_cast<size_t>(n_bytes));
+        state = state.first(state.size() - recurrent.size());
     }
     FORESAY_TRY(SavedState read, unpack_state(state, 0, runner_->kv().n_ctx_slot(), runner_->model().hparams().n_vocab,
                                               &runner_->kv(), slot));
     if (read.base != 0 || read.n_cells != static_cast<int32_t>(read.tokens.size())) {
         return error(Code::kBadFile, "has another count of cells than of tokens", "the drafter's state");
+    }
+    if (runner_->has_state()) {
+        FORESAY_CHECK_OK(runner_->restore_state(slot, read.n_cells, recurrent));
     }
     slots_[static_cast<size_t>(slot)].tokens = std::move(read.tokens);
     return ok();

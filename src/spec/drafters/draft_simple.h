@@ -34,7 +34,7 @@ class DraftSimple : public Drafter {
     void shifted(int slot, int32_t keep, int32_t discard) override;
     void reset(int slot) override;
     int32_t n_missed(int slot, std::span<const TokenId> tokens) const override;
-    std::vector<std::byte> save(int slot) const override;
+    std::vector<std::byte> save(int slot, std::span<const TokenId> text) const override;
     Status restore(int slot, std::span<const std::byte> state) override;
     size_t memory_bytes() const override;
     size_t state_bytes() const override;
@@ -51,6 +51,8 @@ class DraftSimple : public Drafter {
         NoiseDraw noise;
     };
 
+    /// Tokens in the slot's cache that aren't the text's: from the first that differs.
+    int32_t n_beyond(int slot, std::span<const TokenId> text) const;
     Status propose_all(std::span<const DraftRequest> requests, std::vector<Draft>& drafts);
     /// Brings every active slot's cache up to its context; logits[k]: after the last token of active[k].
     Status catch_up(std::span<const DraftRequest> requests, const std::vector<size_t>& active,

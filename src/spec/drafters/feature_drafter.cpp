@@ -213,7 +213,7 @@ int32_t FeatureDrafter::n_missed(int slot, std::span<const TokenId> tokens) cons
     return log.leads_to(tokens) ? std::max(0, log.n_pending() - n_usual) : 0;
 }
 
-std::vector<std::byte> FeatureDrafter::save(int slot) const {
+std::vector<std::byte> FeatureDrafter::save(int slot, std::span<const TokenId> /*text*/) const {
     const FeatureLog& log = logs_[static_cast<size_t>(slot)];
     const auto tokens = log.tokens();
     const auto rows = log.pending();

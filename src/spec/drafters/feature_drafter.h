@@ -36,7 +36,7 @@ class FeatureDrafter : public Drafter {
     void shifted(int slot, int32_t keep, int32_t discard) override;
     void reset(int slot) override;
     int32_t n_missed(int slot, std::span<const TokenId> tokens) const override;
-    std::vector<std::byte> save(int slot) const override;
+    std::vector<std::byte> save(int slot, std::span<const TokenId> text) const override;
     Status restore(int slot, std::span<const std::byte> state) override;
     size_t memory_bytes() const override;
     size_t state_bytes() const override;
