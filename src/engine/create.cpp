@@ -186,6 +186,9 @@ Status EngineImpl::load_drafters() {
     if (!chain->empty()) {
         FORESAY_CHECK_OK(runner_->set_taps(chain->taps()));
         drafter_ = std::move(chain);
+        for (const Slot& slot : slots_) {
+            publish(slot);  // it drafts from now on, also where no request has come yet
+        }
         std::vector<spec::DraftCost> kinds;
         for (size_t i = 0; i < drafter_->size(); ++i) {
             kinds.push_back(drafter_->cost_of(i));
