@@ -714,8 +714,6 @@ Result<engine::SlotFileResult> act(engine::Engine& engine, engine::SlotAction ac
     return done.get();
 }
 
-// A conversation that goes on after a restart from a slot file: the drafter accepts what it would have accepted
-// without, only new tokens are evaluated, and the text is the same. A server without the drafter takes the file too.
 // A small model with recurrent layers drafts on after a restore without reading the text again.
 TEST(DraftSimpleSlotFile, RecurrentStateComesBack) {
     for (const char* name : {"lfm2", "qwen35", "llama"}) {
@@ -768,6 +766,8 @@ TEST(DraftSimpleSlotFile, RecurrentStateComesBack) {
     }
 }
 
+// A conversation that goes on after a restart from a slot file: the drafter accepts what it would have accepted
+// without, only new tokens are evaluated, and the text is the same. A server without the drafter takes the file too.
 TEST(DraftedEngineSlotFile, TheDraftersStateComesBack) {
     const Files pairs[] = {{"pair-llama-target", "pair-llama-target", spec::SpecType::kDraftSimple},
                            {"pair-llama-target", "pair-llama-eagle3", spec::SpecType::kDraftEagle3},

@@ -287,7 +287,6 @@ Result<Figures> Examination::run() {
     figures_.n_max = spec.n_max;
     figures_.top_n = spec.relaxed_top_n;
     figures_.temperature = options_.sampling.temperature;
-
     const auto is_quantised = [](DType type) { return type != DType::kF16 && type != DType::kF32; };
     figures_.draft_cache_is_quantised =
         !spec.draft_model.empty() && (is_quantised(spec.draft_cache_type_k) || is_quantised(spec.draft_cache_type_v));

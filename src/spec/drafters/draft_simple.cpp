@@ -91,10 +91,13 @@ void DraftSimple::shifted(int slot, int32_t keep, int32_t discard) {
     tokens.erase(tokens.begin() + keep, tokens.begin() + keep + discard);
 }
 
-int32_t DraftSimple::n_missed(int slot, std::span<const TokenId> tokens) const {
+int32_t DraftSimple::n_common(int slot, std::span<const TokenId> text) const {
     const auto& held = slots_[static_cast<size_t>(slot)].tokens;
-    const auto common = std::mismatch(held.begin(), held.end(), tokens.begin(), tokens.end()).first - held.begin();
-    return std::max(0, static_cast<int32_t>(tokens.size()) - 1 - static_cast<int32_t>(common));
+    return static_cast<int32_t>(std::mismatch(held.begin(), held.end(), text.begin(), text.end()).first - held.begin());
+}
+
+int32_t DraftSimple::n_missed(int slot, std::span<const TokenId> tokens) const {
+    return std::max(0, static_cast<int32_t>(tokens.size()) - 1 - n_common(slot, tokens));
 }
 
 std::vector<std::byte> DraftSimple::save(int slot, std::span<const TokenId> text) const {
@@ -103,8 +106,7 @@ std::vector<std::byte> DraftSimple::save(int slot, std::span<const TokenId> text
     std::vector<std::byte> recurrent;
     if (runner_->has_state()) {
         // Rejected drafts are still in the cache, and only some of its last lengths have a state.
-        const auto n_text = state.tokens.size() - static_cast<size_t>(n_beyond(slot, text));
-        const int32_t n = runner_->usable(slot, static_cast<int32_t>(n_text));
+        const int32_t n = runner_->usable(slot, n_common(slot, text));
         recurrent = runner_->save_state(slot, n);
         if (recurrent.empty()) {
             return {};  // it evaluates the text again
@@ -121,11 +123,6 @@ std::vector<std::byte> DraftSimple::save(int slot, std::span<const TokenId> text
         bytes.insert(bytes.end(), size, size + sizeof(n_bytes));
     }
     return bytes;
-}
-
-int32_t DraftSimple::n_beyond(int slot, std::span<const TokenId> text) const {
-    const auto& held = slots_[static_cast<size_t>(slot)].tokens;
-    return static_cast<int32_t>(held.end() - std::mismatch(held.begin(), held.end(), text.begin(), text.end()).first);
 }
 
 Status DraftSimple::restore(int slot, std::span<const std::byte> state) {
@@ -170,10 +167,9 @@ Status DraftSimple::catch_up(std::span<const DraftRequest> requests, const std::
     for (const size_t i : active) {
         const DraftRequest& request = requests[i];
         auto& held = slots_[static_cast<size_t>(request.slot)].tokens;
-        const auto common = static_cast<size_t>(
-            std::mismatch(held.begin(), held.end(), request.tokens.begin(), request.tokens.end()).first - held.begin());
         // The last token is always evaluated: its logits are needed.
-        const auto n_kept = static_cast<int32_t>(std::min(common, request.tokens.size() - 1));
+        const int32_t n_kept =
+            std::min(n_common(request.slot, request.tokens), static_cast<int32_t>(request.tokens.size()) - 1);
         held.resize(static_cast<size_t>(runner_->usable(request.slot, n_kept)));
         const auto budget = static_cast<size_t>(std::max(1, n_ubatch_ / static_cast<int32_t>(active.size())));
         while (request.tokens.size() - held.size() > budget) {

@@ -51,8 +51,8 @@ class DraftSimple : public Drafter {
         NoiseDraw noise;
     };
 
-    /// Tokens in the slot's cache that aren't the text's: from the first that differs.
-    int32_t n_beyond(int slot, std::span<const TokenId> text) const;
+    /// Tokens in the slot's cache that the text begins with.
+    int32_t n_common(int slot, std::span<const TokenId> text) const;
     Status propose_all(std::span<const DraftRequest> requests, std::vector<Draft>& drafts);
     /// Brings every active slot's cache up to its context; logits[k]: after the last token of active[k].
     Status catch_up(std::span<const DraftRequest> requests, const std::vector<size_t>& active,

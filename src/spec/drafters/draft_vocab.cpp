@@ -6,7 +6,7 @@
 namespace foresay::spec {
 namespace {
 
-constexpr std::array<double, 5> kParts = {0.125, 0.25, 0.375, 0.5, 1.0};
+constexpr std::array<double, 4> kParts = {0.125, 0.25, 0.375, 0.5};
 constexpr double kUsualWeight = 64.0;  // tokens of a text that outweigh the guess
 constexpr size_t kWindow = 512;        // last tokens of a text that count
 constexpr int32_t kMultiple = 256;     // rows: whole tiles of every layout
@@ -54,7 +54,6 @@ DraftVocab::DraftVocab(int32_t n_vocab, double head_share, int32_t n_fixed)
         const auto part = static_cast<int32_t>(kParts[i] * n_vocab);
         ids_[i] = std::min(n_vocab, (part + kMultiple - 1) / kMultiple * kMultiple);
     }
-    ids_.back() = n_vocab;
 }
 
 DraftVocab::DraftVocab(const model::Model& model, int32_t n_fixed)
@@ -92,7 +91,7 @@ int32_t DraftVocab::take(int32_t n_max) {
     n_ids_ = n_fixed_ >= n_vocab_ ? 0 : n_fixed_;
     if (n_vocab_ > kSmallest && n_fixed_ == 0) {
         double least = head_share_ - kLeastGain;  // of the whole head, which misses nothing
-        for (size_t i = 0; i + 1 < kLevels; ++i) {
+        for (size_t i = 0; i < kLevels; ++i) {
             const double misses = (n_missed_[i] + kUsualWeight * usual_misses_[i]) / (n_looked_ + kUsualWeight);
             const double cost =
                 head_share_ * ids_[i] / n_vocab_ + (kMissCost + kMissCostPerToken * std::max(1, n_max)) * misses;

@@ -34,7 +34,7 @@ class DraftVocab {
     int32_t n_ids() const { return n_ids_; }
 
   private:
-    static constexpr size_t kLevels = 5;
+    static constexpr size_t kLevels = 4;  ///< beside all ids
 
     /// What is expected of a text that has shown nothing yet, from a sample of prose and code.
     void usual_from(const vocab::Vocab& vocab);
@@ -42,10 +42,10 @@ class DraftVocab {
     int32_t n_vocab_ = 0;
     int32_t n_fixed_ = 0;
     double head_share_ = 0.0;
-    std::array<int32_t, kLevels> ids_{};       ///< of each level, ascending; the last one: all
+    std::array<int32_t, kLevels> ids_{};       ///< of each level, ascending
     std::array<int32_t, kLevels> n_missed_{};  ///< tokens looked at whose ids lie above the level
     int32_t n_looked_ = 0;
-    std::array<double, kLevels> usual_misses_ = {0.11, 0.05, 0.025, 0.013, 0.0};  ///< Qwen2.5's, prose and code
+    std::array<double, kLevels> usual_misses_ = {0.11, 0.05, 0.025, 0.013};  ///< Qwen2.5's, prose and code
     int32_t n_ids_ = 0;
 };
 
