@@ -113,21 +113,24 @@ class NamedBody final : public BodyReader {
     static constexpr size_t kLongestName = 256;
 
     State name(Input* input, Sink* sink) {
-        const std::string_view rest = input->rest();
-        const size_t blanks = skip_blanks(rest);
-        if (blanks == rest.size()) {
+        const size_t blanks = skip_blanks(input->rest());
+        const std::string_view rest = input->rest().substr(blanks);
+        if (rest.empty()) {
             return State::kMore;
         }
-        if (rest[blanks] == '[' || rest[blanks] == '{') {
+        if (rest[0] == '[' || rest[0] == '{') {
             // Mistral's older form: a list of objects behind the same mark.
             list_ = make_json_body(syntax_);
             return list_->step(input, sink);
         }
         const Found found = find_marks(rest, {syntax_.name_close, "{"}, input->is_end);
-        if (found.mark < 0) {
-            return rest.size() > kLongestName ? State::kBad : State::kMore;
+        if (found.pos > kLongestName) {
+            return State::kBad;
         }
-        std::string name(rest.substr(blanks, found.pos - blanks));
+        if (found.mark < 0) {
+            return State::kMore;
+        }
+        std::string name(rest.substr(0, found.pos));
         std::string id;
         if (const size_t at = syntax_.id_open.empty() ? std::string::npos : name.find(syntax_.id_open);
             at != std::string::npos) {
@@ -137,8 +140,9 @@ class NamedBody final : public BodyReader {
         while (!name.empty() && (name.back() == ' ' || name.back() == '\n')) {
             name.pop_back();
         }
+        const size_t behind = found.pos + (found.mark == 0 ? syntax_.name_close.size() : 0);
         if (syntax_.opens_prompt && name == "all") {
-            input->pos += found.pos + syntax_.name_close.size();
+            input->pos += blanks + behind;
             return State::kDone;
         }
         if (name.compare(0, 10, "functions.") == 0) {
@@ -146,16 +150,14 @@ class NamedBody final : public BodyReader {
             id = name;
             name = name.substr(10, name.rfind(':') == std::string::npos ? std::string::npos : name.rfind(':') - 10);
         }
-        const size_t behind = found.pos + (found.mark == 0 ? syntax_.name_close.size() : 0);
         const size_t more_blanks = skip_blanks(rest.substr(behind));
         if (behind + more_blanks >= rest.size()) {
             return State::kMore;
         }
-        if (name.empty() || name.size() > kLongestName || name.find_first_of(" \n<") != std::string::npos ||
-            rest[behind + more_blanks] != '{') {
+        if (name.empty() || name.find_first_of(" \n<") != std::string::npos || rest[behind + more_blanks] != '{') {
             return State::kBad;
         }
-        input->pos += behind + more_blanks;
+        input->pos += blanks + behind + more_blanks;
         sink->call(std::move(name), std::move(id));
         has_begun_ = true;
         return arguments(input, sink);

@@ -166,6 +166,12 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"functionary-v3.2", "all\nHello > you>>>get_weather\n{\"city\": \"Oslo\", \"days\": 2}",
              "reasoning<> content<Hello > you> " + kOslo},
         Case{"functionary-v3.2", "get_weather\n{\"city\": \"Oslo\", \"days\": 2}", "reasoning<> content<> " + kOslo},
+        // A blank line before the recipient ends no name, and what stands right behind "all" is content.
+        Case{"functionary-v3.2", "\nall\nHello", "reasoning<> content<Hello>"},
+        Case{"functionary-v3.2", "\nall", "reasoning<> content<\nall>"},
+        Case{"functionary-v3.2", "all{x", "reasoning<> content<{x>"},
+        Case{"functionary-v3.2", std::string(300, 'n') + "\n{}",
+             "reasoning<> content<" + std::string(300, 'n') + "\n{}>"},
         Case{"deepseek-r1",
              "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>get_weather\n```json\n{\"city\": "
              "\"Oslo\", \"days\": 2}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
