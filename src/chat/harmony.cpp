@@ -43,12 +43,16 @@ class HarmonyReader final : public CallReader {
         constexpr std::string_view kMessage = "<|message|>";
         const Found found = find_marks(rest, {kMessage}, input->is_end);
         constexpr size_t kLongestHead = 400;
+        if (found.pos > kLongestHead) {
+            // Not a head, then: content. Its first character goes now, or the body would take the mark that it opens
+            // for the next head, and this for the same body again.
+            kind_ = Kind::kContent;
+            in_body_ = true;
+            sink->content(rest.substr(0, 1));
+            ++input->pos;
+            return true;
+        }
         if (found.mark < 0) {
-            if (rest.size() > kLongestHead) {
-                kind_ = Kind::kContent;
-                in_body_ = true;
-                return true;
-            }
             if (input->is_end) {
                 input->pos = input->text.size();  // a head without a message says nothing
             }

@@ -214,6 +214,18 @@ INSTANTIATE_TEST_SUITE_P(
              "reasoning<> content<> " + kOslo},
         Case{"harmony", "Just text", "reasoning<> content<Just text>"}));
 
+TEST(Output, AHeadWithoutEndIsContent) {
+    // Once an endless loop: the body gave the mark to the head, the head gave it back.
+    const std::string x(450, 'x');
+    const OutputOptions options = options_for("harmony");
+    expect_message(options, "<|channel|>" + x, "reasoning<> content<<|channel|>" + x + ">");
+    expect_message(options, "Hi<|start|>" + x + "<|end|><|start|>assistant<|channel|>final<|message|>Bye",
+                   "reasoning<> content<Hi<|start|>" + x + "Bye>");
+    // Nor does a message's mark far behind make a head of it.
+    expect_message(options, "<|channel|>" + x + "<|message|>Bye",
+                   "reasoning<> content<<|channel|>" + x + "<|message|>Bye>");
+}
+
 TEST(Output, ThoughtsStandApart) {
     const OutputOptions options = options_for("hermes", true);
     expect_message(options, "<think>\nI see.\n\nYes.\n</think>\n\nHello </think>",
