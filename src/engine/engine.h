@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -138,7 +139,9 @@ struct TokenEvent {
     TokenId id = 0;
     std::string text;
     TokenKind kind = TokenKind::kPlain;
-    int32_t rank = 0;            ///< of a relaxed token
+    int32_t rank = 0;  ///< of a relaxed token
+    /// When the pass that it comes from was computed: tokens of one pass share it.
+    std::chrono::steady_clock::time_point computed_at;
     TokenMark mark;              ///< with Request::marks
     TokenProb chosen;            ///< when n_probs > 0
     std::vector<TokenProb> top;  ///< when n_probs > 0

@@ -164,6 +164,7 @@ Status EngineImpl::decode(std::vector<Block>& blocks) {
         }
         const auto started = Clock::now();
         FORESAY_TRY(const auto logits, runner_->forward(rows));
+        computed_at_ = Clock::now();
         const bool verifies_only =
             std::none_of(parts.begin(), parts.end(), [](const auto& part) { return part.first->is_prompt; });
         if (controller_ != nullptr && verifies_only) {
@@ -293,6 +294,7 @@ void EngineImpl::verify(Block& block, std::span<const std::span<const float>> ro
                                 const spec::Emitted& emitted) {
         TokenEvent event;
         event.id = emitted.id;
+        event.computed_at = computed_at_;
         if (emitted.drafted) {
             event.kind = emitted.decision.verdict == spec::Verdict::kRelaxed ? TokenKind::kRelaxed : TokenKind::kExact;
             event.rank = std::max(0, emitted.decision.rank);

@@ -16,17 +16,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point start) {
-    return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
 /// Collects one request's events. Filled by the engine thread; read after wait().
 class Collector : public engine::Sink {
   public:
     explicit Collector(Clock::time_point start, bool pools) : start_(start), wants_pools_(pools) {}
 
     void token(const engine::TokenEvent& event) override {
-        generation_.times_s.push_back(seconds_since(start_));
+        generation_.times_s.push_back(std::chrono::duration<double>(event.computed_at - start_).count());
         generation_.ids.push_back(event.id);
         generation_.logprobs.push_back(event.chosen.value);
         if (wants_pools_) {

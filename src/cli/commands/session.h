@@ -20,7 +20,7 @@ struct Generation {
     std::vector<vocab::TokenId> ids;
     std::vector<float> logprobs;      ///< of the emitted tokens, when n_probs was asked for
     std::vector<int32_t> pool_sizes;  ///< candidates left by truncation, when post_sampling_probs was asked for
-    std::vector<double> times_s;      ///< of the tokens, from the submit of the run
+    std::vector<double> times_s;      ///< when the tokens' passes were computed, from the submit of the run
 
     double first_s() const { return times_s.empty() ? 0.0 : times_s.front(); }
 

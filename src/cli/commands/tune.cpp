@@ -177,16 +177,12 @@ class EngineBench : public tune::Bench {
     static tune::Sample sample_of(const std::vector<Generation>& generations, int32_t clients,
                                   const engine::Metrics& before, const engine::Metrics& after) {
         tune::Sample sample;
-        double first_s = 1e300;
-        std::vector<double> client_end_s(static_cast<size_t>(clients));
-        size_t i_request = 0;
+        std::vector<std::vector<double>> times_s;
         for (const Generation& generation : generations) {
             const engine::Timings& timings = generation.result.timings;
             sample.n_tokens += timings.predicted_n;
-            first_s = std::min(first_s, generation.first_s());
+            times_s.push_back(generation.times_s);
             sample.total_s = std::max(sample.total_s, generation.last_s());
-            double& end_s = client_end_s[i_request++ % client_end_s.size()];
-            end_s = std::max(end_s, generation.last_s());
             sample.n_drafted += timings.draft_n;
             sample.n_accepted += timings.draft_n_accepted;
             sample.n_relaxed += timings.draft_n_relaxed;
@@ -194,15 +190,9 @@ class EngineBench : public tune::Bench {
             sample.rank_sum += timings.relaxed_rank_sum;
             sample.gap_sum += timings.relaxed_gap_sum;
         }
-        // The clock starts with the first token, which isn't among those that the time was spent on, and stops when a
-        // client is done: with fewer of them it's another load.
-        const double until_s = *std::min_element(client_end_s.begin(), client_end_s.end());
-        for (const Generation& generation : generations) {
-            sample.n_timed +=
-                static_cast<int32_t>(std::count_if(generation.times_s.begin(), generation.times_s.end(),
-                                                   [&](double s) { return s > first_s && s <= until_s; }));
-        }
-        sample.generate_s = std::max(0.0, until_s - first_s);
+        const tune::Window window = tune::while_all_write(times_s, static_cast<size_t>(clients));
+        sample.n_timed = window.n_tokens;
+        sample.generate_s = window.seconds;
         for (size_t i = 0; i < after.accepted_per_position.size(); ++i) {
             const uint64_t old = i < before.accepted_per_position.size() ? before.accepted_per_position[i] : 0;
             sample.accepted_at.push_back(after.accepted_per_position[i] - old);

@@ -72,6 +72,33 @@ double mean_of_means(const Strata& strata) {
 
 }  // namespace
 
+Window while_all_write(const std::vector<std::vector<double>>& texts, size_t n_clients) {
+    const size_t n_wanted = std::min(texts.size(), n_clients);
+    std::map<double, int> changes;  // how many texts more are being written from then on
+    std::vector<double> times;
+    for (const std::vector<double>& text : texts) {
+        if (!text.empty()) {
+            ++changes[text.front()];
+            --changes[text.back()];
+            times.insert(times.end(), text.begin(), text.end());
+        }
+    }
+    std::sort(times.begin(), times.end());
+    Window window;
+    size_t n_writing = 0;
+    double since = 0.0;
+    for (const auto& [at, change] : changes) {
+        if (n_wanted > 0 && n_writing == n_wanted) {
+            window.seconds += at - since;
+            window.n_tokens += static_cast<int32_t>(std::upper_bound(times.begin(), times.end(), at) -
+                                                    std::upper_bound(times.begin(), times.end(), since));
+        }
+        n_writing = static_cast<size_t>(static_cast<int>(n_writing) + change);
+        since = at;
+    }
+    return window;
+}
+
 Figure geometric_mean(const std::vector<PairedLog>& logs) {
     if (logs.empty()) {
         return {};

@@ -31,7 +31,7 @@ struct Sample {
     int32_t group = 0;  ///< samples of one group and source had the same prompts, one after the other
     int32_t n_tokens = 0;
     int32_t n_timed = 0;      ///< of them in generate_s
-    double generate_s = 0.0;  ///< from the first token of any client until the first client has nothing more to ask
+    double generate_s = 0.0;  ///< while all clients' texts were being written: while_all_write
     double total_s = 0.0;     ///< from the request to the last token: prompts included
     int64_t n_drafted = 0;
     int64_t n_accepted = 0;
@@ -46,6 +46,18 @@ struct Sample {
 
     double total_tok_s() const { return n_tokens > 0 && total_s > 0.0 ? n_tokens / total_s : 0.0; }
 };
+
+/// What was written in which time.
+struct Window {
+    int32_t n_tokens = 0;
+    double seconds = 0.0;
+};
+
+/// The time in which every client has a text being written (behind its first token, up to its last), and the tokens of
+/// all of them in it. Prompts that are read and clients that are done stay out: they are another load, and drafts move
+/// when texts end. texts: the times of each text's tokens, ascending; text i is of client i % n_clients, whose texts
+/// follow one another; tokens of one pass have one time.
+Window while_all_write(const std::vector<std::vector<double>>& texts, size_t n_clients);
 
 /// A figure and the interval that holds it with 95 % confidence.
 struct Figure {

@@ -277,6 +277,22 @@ TEST(Race, PassesOnWhatTheBenchReports) {
     EXPECT_EQ(result.error().code, Code::kOutOfMemory);
 }
 
+TEST(Window, CountsWhileAllClientsWrite) {
+    // One client: from its first token on, pauses between its texts left out.
+    EXPECT_EQ(while_all_write({{1, 2, 3}, {5, 6}}, 1).n_tokens, 3);
+    EXPECT_DOUBLE_EQ(while_all_write({{1, 2, 3}, {5, 6}}, 1).seconds, 3.0);
+    // Two: the second's first text ends at 4, its next one begins at 6, and the first one's only text ends at 8.
+    const std::vector<std::vector<double>> texts = {{1, 2, 3, 4, 5, 6, 7, 8}, {2, 2, 3, 4}, {}, {6, 7, 9}};
+    const Window both = while_all_write(texts, 2);
+    EXPECT_DOUBLE_EQ(both.seconds, 4.0);  // 2..4 and 6..8
+    EXPECT_EQ(both.n_tokens, 2 + 2 + 2 + 1);
+    // A text that ends in the pass in which another client's begins: nobody waited.
+    EXPECT_DOUBLE_EQ(while_all_write({{1, 2, 3, 4}, {1, 2}, {}, {2, 3, 4}}, 2).seconds, 3.0);
+    EXPECT_EQ(while_all_write({{1, 2}, {3, 4}}, 2).n_tokens, 0);  // never both
+    EXPECT_EQ(while_all_write({}, 2).n_tokens, 0);
+    EXPECT_EQ(while_all_write({{1}}, 1).n_tokens, 0);  // one token says nothing of speed
+}
+
 TEST(Choice, IsMadeOnScreeningAndJudgedOnOtherPrompts) {
     // A setting that was lucky while screening and is worse than plain afterwards must not look good.
     std::vector<Sample> samples;
