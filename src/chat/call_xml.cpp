@@ -43,24 +43,26 @@ class XmlBody final : public BodyReader {
     static constexpr size_t kLongestName = 256;
 
     State name(Input* input, Sink* sink) {
-        const std::string_view rest = input->rest();
-        const size_t blanks = skip_blanks(rest);
-        const bool is_marked = !syntax_.name_close.empty();
-        const Found found = is_marked ? find_marks(rest, {syntax_.name_close}, input->is_end)
-                                      : find_marks(rest.substr(blanks), {"<", "\n"}, input->is_end);
-        if (found.mark < 0) {
-            return rest.size() > kLongestName ? State::kBad : State::kMore;
+        const size_t blanks = skip_blanks(input->rest());
+        const std::string_view rest = input->rest().substr(blanks);
+        const Found found = syntax_.name_close.empty() ? find_marks(rest, {"<", "\n"}, input->is_end)
+                                                       : find_marks(rest, {syntax_.name_close}, input->is_end);
+        // By where it ends, not by how much of it has come: the same whole and in pieces.
+        if (found.pos > kLongestName) {
+            return State::kBad;
         }
-        const size_t end = is_marked ? found.pos : blanks + found.pos;
-        std::string_view name = rest.substr(std::min(blanks, end), end - std::min(blanks, end));
+        if (found.mark < 0) {
+            return State::kMore;
+        }
+        std::string_view name = rest.substr(0, found.pos);
         while (!name.empty() && name.back() == ' ') {
             name.remove_suffix(1);
         }
-        if (name.empty() || name.size() > kLongestName || name.find_first_of(" \n<{\"") != std::string_view::npos) {
+        if (name.empty() || name.find_first_of(" \n<{\"") != std::string_view::npos) {
             return State::kBad;
         }
         name_ = std::string(name);
-        input->pos += end + syntax_.name_close.size();
+        input->pos += blanks + found.pos + syntax_.name_close.size();
         sink->call(name_, "");
         sink->arguments("{");
         at_ = At::kBetween;
@@ -92,18 +94,24 @@ class XmlBody final : public BodyReader {
     State key(Input* input, Sink* sink) {
         const std::string_view rest = input->rest();
         const Found found = find_marks(rest, {syntax_.argument_name_close}, input->is_end);
+        if (found.pos > kLongestName) {
+            return close_badly(sink);
+        }
         if (found.mark < 0) {
-            return rest.size() > kLongestName ? close_badly(sink) : State::kMore;
+            return State::kMore;
         }
         size_t end = found.pos + syntax_.argument_name_close.size();
         std::string_view attributes;
         if (!syntax_.argument_tag_close.empty()) {
-            const size_t tag_end = rest.find(syntax_.argument_tag_close, end);
-            if (tag_end == std::string_view::npos) {
-                return rest.size() > 2 * kLongestName ? close_badly(sink) : State::kMore;
+            const Found tag_end = find_marks(rest.substr(end), {syntax_.argument_tag_close}, input->is_end);
+            if (tag_end.pos > kLongestName) {
+                return close_badly(sink);
             }
-            attributes = rest.substr(end, tag_end - end);
-            end = tag_end + syntax_.argument_tag_close.size();
+            if (tag_end.mark < 0) {
+                return State::kMore;
+            }
+            attributes = rest.substr(end, tag_end.pos);
+            end += tag_end.pos + syntax_.argument_tag_close.size();
         }
         if (!syntax_.value_open.empty()) {
             const size_t blanks = skip_blanks(rest.substr(end));

@@ -214,6 +214,19 @@ INSTANTIATE_TEST_SUITE_P(
              "reasoning<> content<> " + kOslo},
         Case{"harmony", "Just text", "reasoning<> content<Just text>"}));
 
+TEST(Output, NamesEndWithinALimitWhereverTheReplyIsCut) {
+    const OutputOptions options = options_for("qwen3-coder");
+    const std::string x(300, 'x');
+    const std::string blanks(300, ' ');
+    const std::string oslo = "<parameter=city>Oslo</parameter></function></tool_call>";
+    expect_message(options, "<tool_call><function=" + blanks + "f>" + oslo,
+                   R"(reasoning<> content<> call<call_0 f {"city": "Oslo"}>)");
+    expect_message(options, "<tool_call><function=" + x + ">" + oslo,
+                   "reasoning<> content<<tool_call><function=" + x + ">" + oslo + ">");
+    expect_message(options, "<tool_call><function=f><parameter=" + x + ">Oslo</parameter>",
+                   "reasoning<> content<" + x + ">Oslo</parameter>> call<call_0 f {}>");
+}
+
 TEST(Output, AHeadWithoutEndIsContent) {
     // Once an endless loop: the body gave the mark to the head, the head gave it back.
     const std::string x(450, 'x');
