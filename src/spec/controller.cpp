@@ -353,8 +353,11 @@ void Controller::allocate(std::vector<Item>& items, int32_t n_other_rows, bool i
         }
     }
     double reading = 0.0;  // of the last tokens, which ride in the first pass; more than that: drop_late_readers()
+    // More rows never cost less: a wider pass that was seen at a good moment would make every draft seem to pay.
+    const double least = target_.cost(n_other_rows + static_cast<int32_t>(items.size()));
     const auto rate_of = [&](double n_tokens, int32_t rows, int32_t steps) {
-        return n_tokens / (target_.cost(rows) + cost_of_draft(items.front().drafter, steps, is_paid) + reading);
+        return n_tokens /
+               (std::max(least, target_.cost(rows)) + cost_of_draft(items.front().drafter, steps, is_paid) + reading);
     };
     double best = rate_of(tokens, n_rows, n_steps) * kMargin;
     std::vector<int32_t> chosen(items.size());
@@ -427,7 +430,9 @@ void Controller::drop_late_readers(std::vector<Item>& items, int32_t n_other_row
     if (n_drafting == 0) {
         return;
     }
-    const double with = (target_.cost(n_rows) + cost_of_draft(items.front().drafter, n_steps, false)) / tokens;
+    const double with =
+        (std::max(target_.cost(n_slots), target_.cost(n_rows)) + cost_of_draft(items.front().drafter, n_steps, false)) /
+        tokens;
     const double saved = (target_.cost(n_slots) / n_slots - with) * n_slots / n_drafting;  // per token of a slot
     for (Item& item : items) {
         if (!item.adaptive || item.n == 0 || item.n_missed < kNoteworthy) {
@@ -457,10 +462,11 @@ void Controller::probe(Item& item, int32_t n_rows, bool is_paid) {
     const double reading = is_paid ? 0.0 : cost_of_reading(item);
     if (s.n_tries > 0) {
         --s.n_tries;
-    } else if (s.rounds_off <= s.probe_after || cost + reading > d.purse_ms) {
+    } else if (s.rounds_off <= s.probe_after || reserved_ms_ + cost + reading > d.purse_ms) {
         ++n_off_;
         return;
     } else {
+        reserved_ms_ += cost + reading;  // it is paid when the verdict comes: other slots mustn't spend it too
         // Once the drafter has read a long text, a single try would waste it.
         s.n_tries = static_cast<int32_t>(std::min(kMostTries, reading / std::max(cost, 1e-9)));
     }
@@ -519,6 +525,7 @@ void Controller::plan(std::span<PlanSlot> slots, int i_drafter, int32_t n_other_
     if (items.empty()) {
         return;
     }
+    reserved_ms_ = 0.0;
     const bool refresh = any_adaptive && needs_refresh(n_rows);
     if (!refresh) {
         allocate(items, n_other_rows, false);
@@ -568,6 +575,7 @@ void Controller::trim(std::span<TrimSlot> slots, int32_t n_other_rows) {
             s.is_stretched = false;
         }
     }
+    reserved_ms_ = 0.0;
     const bool refresh = needs_refresh(n_rows);
     int32_t n_kept = 0;
     for (size_t i = 0; i < items.size(); ++i) {

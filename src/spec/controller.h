@@ -225,6 +225,7 @@ class Controller {
     std::vector<std::vector<State>> states_;  ///< [slot][drafter]
     double ms_per_extra_row_ = 0.0;           ///< of the round under way
     double ms_per_token_ = 0.0;               ///< without drafts, over all slots
+    double reserved_ms_ = 0.0;                ///< of purses, by this round's tries
     uint64_t n_off_ = 0;
     uint64_t n_probes_ = 0;
 };

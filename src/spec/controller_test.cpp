@@ -436,6 +436,72 @@ TEST(Controller, SlotsShareOneBudget) {
     EXPECT_LE(alone[0].n_kept, 1) << "eight other rows have used up the cheap ones";
 }
 
+TEST(Controller, MoreRowsNeverCostLess) {
+    // One pass over nine rows came at a good moment: no reason to draft for one slot of eight.
+    Controller controller = make_controller(8);
+    for (int i = 0; i < 20; ++i) {
+        for (int32_t rows = 8; rows <= 16; ++rows) {
+            if (rows != 9) {
+                controller.observe_pass(rows, 70.0 + 7.5 * (rows - 8));
+            }
+        }
+    }
+    controller.observe_pass(9, 54.0);
+    controller.observe_draft({0, 1, 1, 0, 12.0});
+    for (int i = 0; i < 50; ++i) {
+        controller.observe_verdict(0, 0, 1, i % 5 == 0 ? 0 : 1);
+    }
+    std::vector<PlanSlot> slots;
+    for (int slot = 0; slot < 8; ++slot) {
+        slots.push_back({slot, 1, 0, true});
+    }
+    controller.plan(slots, 0, 0);
+    for (const PlanSlot& slot : slots) {
+        EXPECT_EQ(slot.n_planned, 0);
+    }
+}
+
+TEST(Controller, SlotsDontSpendThePurseTwice) {
+    // A bad drafter that would have to read: each try costs what the purse holds, so there is one at a time.
+    Controller controller = make_controller(4);
+    controller.observe_draft({0, 1, 1, 0, 5.0});
+    controller.observe_draft({0, 1, 1, 50, 55.0});
+    for (int slot = 0; slot < 4; ++slot) {
+        for (int i = 0; i < 50; ++i) {
+            controller.observe_verdict(slot, 0, 1, 0);
+        }
+    }
+    int n_tries = 0;
+    for (int round = 0; round < 4000; ++round) {
+        std::vector<PlanSlot> slots;
+        for (int slot = 0; slot < 4; ++slot) {
+            slots.push_back({slot, 1, 0, true, 50});
+        }
+        controller.plan(slots, 0, 0);
+        int n_now = 0;
+        for (const PlanSlot& slot : slots) {
+            n_now += slot.n_planned > 0 ? 1 : 0;
+        }
+        EXPECT_LE(n_now, 1) << "round " << round;
+        std::vector<TrimSlot> drafts;
+        for (const PlanSlot& slot : slots) {
+            if (slot.n_planned > 0) {
+                drafts.push_back({slot.slot, 0, 1, 0, true, 0});
+            }
+        }
+        if (n_now > 0) {
+            controller.observe_draft({0, 1, n_now, 50 * n_now, 55.0 * n_now});
+            controller.trim(drafts, 4 - n_now);
+        }
+        controller.observe_pass(4 + n_now, 10.0 + n_now);
+        for (const TrimSlot& draft : drafts) {
+            controller.observe_verdict(draft.slot, 0, 1, 0);
+        }
+        n_tries += n_now;
+    }
+    EXPECT_GT(n_tries, 3);
+}
+
 TEST(Controller, AFixedSlotKeepsItsLengthAndIsCounted) {
     Controller controller = make_controller(2);
     controller.observe_pass(1, 10.0);
