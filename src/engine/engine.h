@@ -133,6 +133,14 @@ struct TokenMark {
     int32_t rank = -1;                ///< candidates above the token; -1: it is not among them
 };
 
+/// The pass that a token comes from; tokens of one pass share it.
+struct PassInfo {
+    std::chrono::steady_clock::time_point done_at;
+    int32_t n_slots = 0;  ///< that took part
+    int32_t n_rows = 0;
+    double ms = 0.0;
+};
+
 /// One emitted token. text: what may be shown now (whole characters; text that may begin a stop string is withheld);
 /// may be empty.
 struct TokenEvent {
@@ -140,8 +148,7 @@ struct TokenEvent {
     std::string text;
     TokenKind kind = TokenKind::kPlain;
     int32_t rank = 0;  ///< of a relaxed token
-    /// When the pass that it comes from was computed: tokens of one pass share it.
-    std::chrono::steady_clock::time_point computed_at;
+    PassInfo pass;
     TokenMark mark;              ///< with Request::marks
     TokenProb chosen;            ///< when n_probs > 0
     std::vector<TokenProb> top;  ///< when n_probs > 0

@@ -125,7 +125,7 @@ class EngineImpl : public Engine {
     uint64_t draft_fingerprint_ = 0;  ///< of the drafter's file; 0: without one
     spec::VerifyResult verify_result_;
     std::vector<TokenEvent> events_;
-    Clock::time_point computed_at_;  ///< the last pass
+    PassInfo pass_;  ///< the last one
 
     /// What plan() has asked of the drafter that runs a model, in this round.
     struct Planned {

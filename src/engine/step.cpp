@@ -164,23 +164,24 @@ Status EngineImpl::decode(std::vector<Block>& blocks) {
         }
         const auto started = Clock::now();
         FORESAY_TRY(const auto logits, runner_->forward(rows));
-        computed_at_ = Clock::now();
+        pass_.done_at = Clock::now();
+        pass_.n_slots = static_cast<int32_t>(parts.size());
+        pass_.n_rows = static_cast<int32_t>(rows.size());
+        pass_.ms = std::chrono::duration<double, std::milli>(pass_.done_at - started).count();
         const bool verifies_only =
             std::none_of(parts.begin(), parts.end(), [](const auto& part) { return part.first->is_prompt; });
         if (controller_ != nullptr && verifies_only) {
-            const auto n_rows = static_cast<int32_t>(rows.size());
-            const double ms = ms_since(started);
             if (planned_.drafter >= 0) {
                 log::debug(
                     "round: {} slots, {} of them asked for up to {} drafted tokens, {} to read: {:.2f} ms "
                     "(expected {:.2f} and reading); pass of {} rows {:.2f} ms (expected {:.2f})",
                     parts.size(), planned_.slots.size(), planned_.n_longest, planned_.n_missed, planned_.ms,
-                    planned_.expected_ms, n_rows, ms, controller_->target().cost(n_rows));
+                    planned_.expected_ms, pass_.n_rows, pass_.ms, controller_->target().cost(pass_.n_rows));
             } else {
-                log::debug("round: {} slots, pass of {} rows {:.2f} ms (expected {:.2f})", parts.size(), n_rows, ms,
-                           controller_->target().cost(n_rows));
+                log::debug("round: {} slots, pass of {} rows {:.2f} ms (expected {:.2f})", parts.size(), pass_.n_rows,
+                           pass_.ms, controller_->target().cost(pass_.n_rows));
             }
-            controller_->observe_pass(n_rows, ms);
+            controller_->observe_pass(pass_.n_rows, pass_.ms);
         }
         observe(rows);
         {
@@ -294,7 +295,7 @@ void EngineImpl::verify(Block& block, std::span<const std::span<const float>> ro
                                 const spec::Emitted& emitted) {
         TokenEvent event;
         event.id = emitted.id;
-        event.computed_at = computed_at_;
+        event.pass = pass_;
         if (emitted.drafted) {
             event.kind = emitted.decision.verdict == spec::Verdict::kRelaxed ? TokenKind::kRelaxed : TokenKind::kExact;
             event.rank = std::max(0, emitted.decision.rank);

@@ -22,7 +22,8 @@ class Collector : public engine::Sink {
     explicit Collector(Clock::time_point start, bool pools) : start_(start), wants_pools_(pools) {}
 
     void token(const engine::TokenEvent& event) override {
-        generation_.times_s.push_back(std::chrono::duration<double>(event.computed_at - start_).count());
+        generation_.times_s.push_back(std::chrono::duration<double>(event.pass.done_at - start_).count());
+        generation_.passes.push_back(event.pass);
         generation_.ids.push_back(event.id);
         generation_.logprobs.push_back(event.chosen.value);
         if (wants_pools_) {

@@ -22,6 +22,8 @@ struct Generation {
     std::vector<int32_t> pool_sizes;  ///< candidates left by truncation, when post_sampling_probs was asked for
     std::vector<double> times_s;      ///< when the tokens' passes were computed, from the submit of the run
 
+    std::vector<engine::PassInfo> passes;  ///< of the tokens
+
     double first_s() const { return times_s.empty() ? 0.0 : times_s.front(); }
 
     double last_s() const { return times_s.empty() ? 0.0 : times_s.back(); }

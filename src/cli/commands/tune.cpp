@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <map>
 
 #include "cli/commands/commands.h"
 #include "cli/commands/session.h"
@@ -174,6 +175,27 @@ class EngineBench : public tune::Bench {
     double seconds() override { return std::chrono::duration<double>(Clock::now() - start_).count(); }
 
   private:
+    /// What was written in the spans, and in which passes.
+    static void time_window(const std::vector<Generation>& generations, const std::vector<tune::Span>& spans,
+                            tune::Sample* sample) {
+        std::map<double, tune::PassCost> passes;  // by their time: that is how they are told apart
+        for (const tune::Span& span : spans) {
+            sample->generate_s += span.end_s - span.begin_s;
+            for (const Generation& generation : generations) {
+                for (size_t i = 0; i < generation.times_s.size(); ++i) {
+                    if (span.holds(generation.times_s[i])) {
+                        const engine::PassInfo& pass = generation.passes[i];
+                        ++sample->n_timed;
+                        passes[generation.times_s[i]] = {pass.n_slots, pass.n_rows, pass.ms};
+                    }
+                }
+            }
+        }
+        for (const auto& [at, pass] : passes) {
+            sample->passes.push_back(pass);
+        }
+    }
+
     static tune::Sample sample_of(const std::vector<Generation>& generations, int32_t clients,
                                   const engine::Metrics& before, const engine::Metrics& after) {
         tune::Sample sample;
@@ -190,9 +212,7 @@ class EngineBench : public tune::Bench {
             sample.rank_sum += timings.relaxed_rank_sum;
             sample.gap_sum += timings.relaxed_gap_sum;
         }
-        const tune::Window window = tune::while_all_write(times_s, static_cast<size_t>(clients));
-        sample.n_timed = window.n_tokens;
-        sample.generate_s = window.seconds;
+        time_window(generations, tune::while_all_write(times_s, static_cast<size_t>(clients)), &sample);
         for (size_t i = 0; i < after.accepted_per_position.size(); ++i) {
             const uint64_t old = i < before.accepted_per_position.size() ? before.accepted_per_position[i] : 0;
             sample.accepted_at.push_back(after.accepted_per_position[i] - old);

@@ -173,7 +173,8 @@ std::string clients_plot(const Report& report) {
 std::string table(const Report& report) {
     std::string out =
         "<div class=\"scroll\"><table><thead><tr><th>setting</th><th>T</th><th>clients</th><th>tok/s</th>"
-        "<th>speed-up</th><th>95 %</th><th>with prompt</th><th>acceptance</th><th>tokens per draft</th><th>relaxed</th>"
+        "<th>speed-up</th><th>95 %</th><th>steady</th><th>with prompt</th><th>acceptance</th><th>tokens per "
+        "draft</th><th>relaxed</th>"
         "<th>mean rank</th><th>nats/token</th>";
     for (const std::string& text_class : report.classes) {
         out += fmt::format("<th>{}</th>", escape_html(text_class));
@@ -183,9 +184,11 @@ std::string table(const Report& report) {
         out += fmt::format("<tr><td>{}</td><td>{:g}</td><td>{}</td><td>{:.2f}</td>", escape_html(label_of(row, report)),
                            row.temperature, row.clients, row.tok_s);
         const bool is_compared = !row.setting.is_plain() && row.speed_up.n > 0;
-        out += is_compared ? fmt::format("<td>{:.2f}</td><td>{:.2f}&ndash;{:.2f}</td><td>{:.2f}</td>",
-                                         row.speed_up.value, row.speed_up.low, row.speed_up.high, row.whole.value)
-                           : "<td></td><td></td><td></td>";
+        out += is_compared
+                   ? fmt::format("<td>{:.2f}</td><td>{:.2f}&ndash;{:.2f}</td><td>{}</td><td>{:.2f}</td>",
+                                 row.speed_up.value, row.speed_up.low, row.speed_up.high,
+                                 row.steady.n > 0 ? fmt::format("{:.2f}", row.steady.value) : "", row.whole.value)
+                   : "<td></td><td></td><td></td><td></td>";
         out += row.drafted
                    ? fmt::format("<td>{:.3f}</td><td>{:.2f}</td><td>{:.1f} %</td><td>{:.2f}</td><td>{:.4f}</td>",
                                  row.acceptance, row.mean_length, 100.0 * row.relaxed_share, row.mean_rank,

@@ -34,7 +34,7 @@ class Race {
     Status run_group(const std::string& what, Stage stage, const std::vector<Setting>& settings,
                      const Condition& condition, const std::vector<std::string>& prompts);
 
-    Filter first() const { return {nullptr, options_.temperatures.front(), options_.clients.front(), false, false}; }
+    Filter first() const { return {nullptr, options_.temperatures.front(), options_.clients.front()}; }
 
     bool is_late(double share) {
         return bench_.seconds() >= options_.begin_s + share * (options_.end_s - options_.begin_s);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cli/flag_values.h"
+#include "cli/tune/steady.h"
 
 namespace foresay::cli::tune {
 namespace {
@@ -16,7 +17,7 @@ double ratio(double a, double b) {
 }
 
 Row make_row(const Report& report, const Setting& setting, float temperature, int32_t clients) {
-    const Filter filter{nullptr, temperature, clients, false, false};
+    const Filter filter{nullptr, temperature, clients};
     Row row;
     row.setting = setting;
     row.temperature = temperature;
@@ -28,13 +29,18 @@ Row make_row(const Report& report, const Setting& setting, float temperature, in
     row.tok_s = sum.tok_s();
     row.speed_up = speed_up(report.samples, setting, filter);
     Filter whole = filter;
-    whole.whole_time = true;
+    whole.timing = Timing::kWhole;
     row.whole = speed_up(report.samples, setting, whole);
+    Filter steady = filter;
+    steady.timing = Timing::kSteady;
+    row.steady = speed_up(report.samples, setting, steady);
     for (const std::string& text_class : report.classes) {
         const Condition condition{text_class, temperature, clients};
         Filter of_class = filter;
         of_class.condition = &condition;
         row.by_class.emplace_back(text_class, speed_up(report.samples, setting, of_class));
+        of_class.timing = Timing::kSteady;
+        row.steady_by_class.emplace_back(text_class, speed_up(report.samples, setting, of_class));
     }
     const auto n_tokens = static_cast<double>(sum.n_tokens);
     row.drafted = sum.n_drafted > 0;
@@ -132,6 +138,7 @@ Json json_of(const Sample& sample, const Report& report) {
             {"tokens_timed", sample.n_timed},
             {"generate_s", sample.generate_s},
             {"total_s", sample.total_s},
+            {"steady_s", sample.steady_s > 0.0 ? Json(sample.steady_s) : Json(nullptr)},
             {"drafted", sample.n_drafted},
             {"accepted", sample.n_accepted},
             {"relaxed", sample.n_relaxed},
@@ -177,6 +184,7 @@ void summarize(Report* report) {
     if (report->samples.empty()) {
         return;
     }
+    net_out_machine(&report->samples);
     const Condition first = report->samples.front().condition;
     for (const Sample& sample : report->samples) {
         const bool is_known = std::any_of(report->rows.begin(), report->rows.end(), [&](const Row& row) {
@@ -198,7 +206,7 @@ void summarize(Report* report) {
         };
         return key(a) < key(b);
     });
-    const Filter filter{nullptr, first.temperature, first.clients, false, false};
+    const Filter filter{nullptr, first.temperature, first.clients};
     const std::vector<Sample> screen = screened(report->samples);
     const std::vector<Setting> settings = confirmed_settings(*report, filter);
     const auto choose = [&](const Setting* best) {
@@ -237,17 +245,22 @@ Json to_json(const Report& report) {
     json["adaptive"] = json_of(report.adaptive, report);
     json["rows"] = Json::array();
     for (const Row& row : report.rows) {
-        Json by_class = Json::object();
-        for (const auto& [name, figure] : row.by_class) {
-            by_class[name] = json_of(figure);
-        }
+        const auto classes_of = [](const std::vector<std::pair<std::string, Figure>>& figures) {
+            Json by_class = Json::object();
+            for (const auto& [name, figure] : figures) {
+                by_class[name] = json_of(figure);
+            }
+            return by_class;
+        };
         json["rows"].push_back({{"setting", json_of(row.setting, report)},
                                 {"temperature", row.temperature},
                                 {"clients", row.clients},
                                 {"tok_s", row.tok_s},
                                 {"speed_up", json_of(row.speed_up)},
                                 {"speed_up_with_prompt", json_of(row.whole)},
-                                {"by_class", by_class},
+                                {"speed_up_steady", json_of(row.steady)},
+                                {"by_class", classes_of(row.by_class)},
+                                {"steady_by_class", classes_of(row.steady_by_class)},
                                 {"acceptance", row.drafted ? Json(row.acceptance) : Json(nullptr)},
                                 {"mean_length", row.mean_length},
                                 {"relaxed_share", row.relaxed_share},
@@ -270,8 +283,8 @@ std::string to_text(const Report& report) {
         if (last == nullptr || last->temperature != row.temperature || last->clients != row.clients) {
             text += fmt::format("{}temperature {:g}, {} client{}\n", last == nullptr ? "" : "\n", row.temperature,
                                 row.clients, row.clients == 1 ? "" : "s");
-            text += fmt::format("{:<32} {:>7}  {:>18}  {:>6}  {:>6}  {:>7}  {:>8}", "setting", "tok/s",
-                                "speed-up (95 %)", "accept", "length", "relaxed", "nats/tok");
+            text += fmt::format("{:<32} {:>7}  {:>18}  {:>18}  {:>6}  {:>6}  {:>7}  {:>8}", "setting", "tok/s",
+                                "speed-up (95 %)", "steady (95 %)", "accept", "length", "relaxed", "nats/tok");
             for (const std::string& text_class : report.classes) {
                 text += fmt::format("  {:>10}", text_class.substr(0, 10));
             }
@@ -280,8 +293,9 @@ std::string to_text(const Report& report) {
         last = &row;
         const std::string source =
             report.sources.size() > 1 ? ' ' + report.sources.at(row.setting.source).name : std::string();
-        text += fmt::format("{:<32} {:>7.2f}  {:>18}", name_of(row.setting) + source, row.tok_s,
-                            row.setting.is_plain() ? "" : figure_text(row.speed_up));
+        text += fmt::format("{:<32} {:>7.2f}  {:>18}  {:>18}", name_of(row.setting) + source, row.tok_s,
+                            row.setting.is_plain() ? "" : figure_text(row.speed_up),
+                            row.setting.is_plain() ? "" : figure_text(row.steady));
         if (row.drafted) {
             text += fmt::format("  {:>6.3f}  {:>6.2f}  {:>6.1f}%  {:>8.4f}", row.acceptance, row.mean_length,
                                 100.0 * row.relaxed_share, row.gap_per_token);

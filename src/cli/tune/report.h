@@ -19,13 +19,15 @@ struct Row {
     double tok_s = 0.0;
     Figure speed_up;                                       ///< over all samples
     Figure whole;                                          ///< the same with the prompts' time
+    Figure steady;                                         ///< speed-up with the machine's ups and downs taken out
     std::vector<std::pair<std::string, Figure>> by_class;  ///< speed-up
-    double acceptance = 0.0;                               ///< accepted by drafted; 0 when nothing was drafted
-    double mean_length = 1.0;                              ///< tokens per verified draft
-    double relaxed_share = 0.0;                            ///< of all tokens
-    double mean_rank = 0.0;                                ///< of relaxed tokens
-    double gap_per_token = 0.0;                            ///< nats given up, by all tokens
-    std::vector<double> stands_at;                         ///< [i]: share of drafts whose i-th token stood
+    std::vector<std::pair<std::string, Figure>> steady_by_class;
+    double acceptance = 0.0;        ///< accepted by drafted; 0 when nothing was drafted
+    double mean_length = 1.0;       ///< tokens per verified draft
+    double relaxed_share = 0.0;     ///< of all tokens
+    double mean_rank = 0.0;         ///< of relaxed tokens
+    double gap_per_token = 0.0;     ///< nats given up, by all tokens
+    std::vector<double> stands_at;  ///< [i]: share of drafts whose i-th token stood
     bool drafted = false;
     int32_t n_samples = 0;
 };

@@ -72,31 +72,26 @@ double mean_of_means(const Strata& strata) {
 
 }  // namespace
 
-Window while_all_write(const std::vector<std::vector<double>>& texts, size_t n_clients) {
-    const size_t n_wanted = std::min(texts.size(), n_clients);
+std::vector<Span> while_all_write(const std::vector<std::vector<double>>& texts, size_t n_clients) {
+    const int n_wanted = static_cast<int>(std::min(texts.size(), n_clients));
     std::map<double, int> changes;  // how many texts more are being written from then on
-    std::vector<double> times;
     for (const std::vector<double>& text : texts) {
         if (!text.empty()) {
             ++changes[text.front()];
             --changes[text.back()];
-            times.insert(times.end(), text.begin(), text.end());
         }
     }
-    std::sort(times.begin(), times.end());
-    Window window;
-    size_t n_writing = 0;
+    std::vector<Span> spans;
+    int n_writing = 0;
     double since = 0.0;
     for (const auto& [at, change] : changes) {
         if (n_wanted > 0 && n_writing == n_wanted) {
-            window.seconds += at - since;
-            window.n_tokens += static_cast<int32_t>(std::upper_bound(times.begin(), times.end(), at) -
-                                                    std::upper_bound(times.begin(), times.end(), since));
+            spans.push_back({since, at});
         }
-        n_writing = static_cast<size_t>(static_cast<int>(n_writing) + change);
+        n_writing += change;
         since = at;
     }
-    return window;
+    return spans;
 }
 
 Figure geometric_mean(const std::vector<PairedLog>& logs) {
@@ -138,7 +133,11 @@ bool passes(const Sample& sample, const Filter& filter) {
 }
 
 Figure speed_up(const std::vector<Sample>& samples, const Setting& setting, const Filter& filter) {
-    const auto rate = [&](const Sample& sample) { return filter.whole_time ? sample.total_tok_s() : sample.tok_s(); };
+    const auto rate = [&](const Sample& sample) {
+        return filter.timing == Timing::kWhole    ? sample.total_tok_s()
+               : filter.timing == Timing::kSteady ? sample.steady_tok_s()
+                                                  : sample.tok_s();
+    };
     std::vector<PairedLog> logs;
     for (const Sample& sample : samples) {
         if (sample.setting != setting || !passes(sample, filter) || rate(sample) <= 0.0) {

@@ -23,6 +23,13 @@ struct Condition {
 /// figure.
 enum class Stage : uint8_t { kScreen, kConfirm };
 
+/// One pass of the target.
+struct PassCost {
+    int32_t n_slots = 0;
+    int32_t n_rows = 0;
+    double ms = 0.0;
+};
+
 /// One setting on one group of prompts (several clients: each asks two, one after the other).
 struct Sample {
     Setting setting;
@@ -40,24 +47,29 @@ struct Sample {
     double rank_sum = 0.0;
     double gap_sum = 0.0;
     std::vector<uint64_t> accepted_at;  ///< [i]: drafts whose i-th token stood
+    std::vector<PassCost> passes;       ///< in generate_s
+    double steady_s = 0.0;  ///< generate_s with the machine's ups and downs taken out (steady.h); 0: unknown
 
     /// Generated tokens per second, all clients together; 0 when there was nothing to time.
     double tok_s() const { return n_timed > 0 && generate_s > 0.0 ? n_timed / generate_s : 0.0; }
 
+    double steady_tok_s() const { return n_timed > 0 && steady_s > 0.0 ? n_timed / steady_s : 0.0; }
+
     double total_tok_s() const { return n_tokens > 0 && total_s > 0.0 ? n_tokens / total_s : 0.0; }
 };
 
-/// What was written in which time.
-struct Window {
-    int32_t n_tokens = 0;
-    double seconds = 0.0;
+struct Span {
+    double begin_s = 0.0;
+    double end_s = 0.0;
+
+    /// What comes at its end belongs to it, what comes at its begin doesn't.
+    bool holds(double s) const { return s > begin_s && s <= end_s; }
 };
 
-/// The time in which every client has a text being written (behind its first token, up to its last), and the tokens of
-/// all of them in it. Prompts that are read and clients that are done stay out: they are another load, and drafts move
-/// when texts end. texts: the times of each text's tokens, ascending; text i is of client i % n_clients, whose texts
-/// follow one another; tokens of one pass have one time.
-Window while_all_write(const std::vector<std::vector<double>>& texts, size_t n_clients);
+/// The times in which every client has a text being written (behind its first token, up to its last). Prompts that are
+/// read and clients that are done stay out: they are another load, and drafts move when texts end. texts: the times of
+/// each text's tokens, ascending; text i is of client i % n_clients, whose texts follow one another.
+std::vector<Span> while_all_write(const std::vector<std::vector<double>>& texts, size_t n_clients);
 
 /// A figure and the interval that holds it with 95 % confidence.
 struct Figure {
@@ -77,13 +89,16 @@ struct PairedLog {
 /// stratum, or from all of them where a stratum has fewer than four. One value in all: the interval is the value.
 Figure geometric_mean(const std::vector<PairedLog>& logs);
 
+/// What of a sample's time counts: that of generating, with the prompts', or steady_s.
+enum class Timing : uint8_t { kGenerating, kWhole, kSteady };
+
 /// Which samples count.
 struct Filter {
     const Condition* condition = nullptr;  ///< null: any text class ...
     float temperature = 0.0F;              ///< ... at this temperature
     int32_t clients = 1;                   ///< ... and this many clients
     bool confirmed_only = false;
-    bool whole_time = false;  ///< prompts included
+    Timing timing = Timing::kGenerating;
 };
 
 /// Speed of a setting by that of plain on the same prompts. Groups without a plain sample don't count.

@@ -11,6 +11,7 @@
 #include "cli/tune/plot.h"
 #include "cli/tune/race.h"
 #include "cli/tune/report.h"
+#include "cli/tune/steady.h"
 
 namespace foresay::cli::tune {
 namespace {
@@ -277,20 +278,81 @@ TEST(Race, PassesOnWhatTheBenchReports) {
     EXPECT_EQ(result.error().code, Code::kOutOfMemory);
 }
 
-TEST(Window, CountsWhileAllClientsWrite) {
+/// Seconds and tokens in the times in which all clients write.
+std::pair<double, int> written(const std::vector<std::vector<double>>& texts, size_t n_clients) {
+    double seconds = 0.0;
+    int n_tokens = 0;
+    for (const Span& span : while_all_write(texts, n_clients)) {
+        seconds += span.end_s - span.begin_s;
+        for (const std::vector<double>& text : texts) {
+            n_tokens +=
+                static_cast<int>(std::count_if(text.begin(), text.end(), [&](double s) { return span.holds(s); }));
+        }
+    }
+    return {seconds, n_tokens};
+}
+
+TEST(Spans, AreThoseInWhichAllClientsWrite) {
     // One client: from its first token on, pauses between its texts left out.
-    EXPECT_EQ(while_all_write({{1, 2, 3}, {5, 6}}, 1).n_tokens, 3);
-    EXPECT_DOUBLE_EQ(while_all_write({{1, 2, 3}, {5, 6}}, 1).seconds, 3.0);
+    EXPECT_EQ(written({{1, 2, 3}, {5, 6}}, 1), std::make_pair(3.0, 3));
     // Two: the second's first text ends at 4, its next one begins at 6, and the first one's only text ends at 8.
-    const std::vector<std::vector<double>> texts = {{1, 2, 3, 4, 5, 6, 7, 8}, {2, 2, 3, 4}, {}, {6, 7, 9}};
-    const Window both = while_all_write(texts, 2);
-    EXPECT_DOUBLE_EQ(both.seconds, 4.0);  // 2..4 and 6..8
-    EXPECT_EQ(both.n_tokens, 2 + 2 + 2 + 1);
+    EXPECT_EQ(written({{1, 2, 3, 4, 5, 6, 7, 8}, {2, 2, 3, 4}, {}, {6, 7, 9}}, 2), std::make_pair(4.0, 7));
     // A text that ends in the pass in which another client's begins: nobody waited.
-    EXPECT_DOUBLE_EQ(while_all_write({{1, 2, 3, 4}, {1, 2}, {}, {2, 3, 4}}, 2).seconds, 3.0);
-    EXPECT_EQ(while_all_write({{1, 2}, {3, 4}}, 2).n_tokens, 0);  // never both
-    EXPECT_EQ(while_all_write({}, 2).n_tokens, 0);
-    EXPECT_EQ(while_all_write({{1}}, 1).n_tokens, 0);  // one token says nothing of speed
+    EXPECT_EQ(written({{1, 2, 3, 4}, {1, 2}, {}, {2, 3, 4}}, 2), std::make_pair(3.0, 7));
+    EXPECT_TRUE(while_all_write({{1, 2}, {3, 4}}, 2).empty());  // never both
+    EXPECT_TRUE(while_all_write({}, 2).empty());
+    EXPECT_EQ(written({{1}}, 1).second, 0);  // one token says nothing of speed
+}
+
+/// A sample at some slowness of the machine: passes of (4, 4) that cost 50 ms, of (4, 8) that cost 60, and drafting
+/// that costs draft_ms for each of the latter.
+Sample sample_at(double slowness, int32_t n_plain, int32_t n_drafts, double draft_ms, bool plain, int32_t group) {
+    Sample sample;
+    sample.setting = plain ? Setting{} : one("adaptive");
+    sample.condition = {"code", 0.0F, 4};
+    sample.group = group;
+    for (int32_t i = 0; i < n_plain; ++i) {
+        sample.passes.push_back({4, 4, 50.0 * slowness});
+    }
+    for (int32_t i = 0; i < n_drafts; ++i) {
+        sample.passes.push_back({4, 8, 60.0 * slowness});
+    }
+    sample.n_timed = 4 * n_plain + 7 * n_drafts;
+    sample.generate_s = slowness * (50.0 * n_plain + (60.0 + draft_ms) * n_drafts) / 1000.0;
+    return sample;
+}
+
+TEST(Steady, TakesTheMachinesUpsAndDownsOut) {
+    std::vector<Sample> samples;
+    for (int32_t group = 0; group < 8; ++group) {
+        // The machine is at its slowest whenever the drafts' turn comes, in half of the groups by a third.
+        samples.push_back(sample_at(1.0, 40, 0, 0.0, true, group));
+        samples.push_back(sample_at(group % 2 == 0 ? 1.3 : 1.1, 10, 20, 20.0, false, group));
+    }
+    net_out_machine(&samples);
+    const Setting adaptive = one("adaptive");
+    const Filter measured{nullptr, 0.0F, 4};
+    Filter steady = measured;
+    steady.timing = Timing::kSteady;
+    const double truth = (180.0 / 2.1) / (160.0 / 2.0);  // tokens per second by those of plain
+    EXPECT_LT(speed_up(samples, adaptive, measured).value, 0.95 * truth);
+    EXPECT_NEAR(speed_up(samples, adaptive, steady).value, truth, 0.025);  // kBelief leaves a little
+    EXPECT_LT(speed_up(samples, adaptive, steady).high - speed_up(samples, adaptive, steady).low, 0.01);
+    // What is slow by itself isn't put down to the machine: dearer drafts show.
+    samples[1] = sample_at(1.0, 10, 20, 120.0, false, 0);
+    net_out_machine(&samples);
+    EXPECT_NEAR(samples[1].steady_s / samples[3].steady_s, 4.1 / 2.1, 0.03);
+}
+
+TEST(Steady, LeavesOneSampleAlone) {
+    std::vector<Sample> samples = {sample_at(1.3, 10, 20, 20.0, false, 0)};
+    net_out_machine(&samples);
+    EXPECT_NEAR(samples[0].steady_s, samples[0].generate_s, 1e-9);
+    samples[0].passes.clear();
+    samples[0].steady_s = 0.0;
+    net_out_machine(&samples);
+    EXPECT_EQ(samples[0].steady_s, 0.0);  // nothing is known of its passes
+    EXPECT_EQ(samples[0].steady_tok_s(), 0.0);
 }
 
 TEST(Choice, IsMadeOnScreeningAndJudgedOnOtherPrompts) {
