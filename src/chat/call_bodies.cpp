@@ -124,11 +124,8 @@ class NamedBody final : public BodyReader {
             return list_->step(input, sink);
         }
         const Found found = find_marks(rest, {syntax_.name_close, "{"}, input->is_end);
-        if (found.pos > kLongestName) {
-            return State::kBad;
-        }
-        if (found.mark < 0) {
-            return State::kMore;
+        if (const Match end = ends_within(found, kLongestName); end != Match::kYes) {
+            return end == Match::kNo ? State::kBad : State::kMore;
         }
         std::string name(rest.substr(0, found.pos));
         std::string id;

@@ -47,12 +47,8 @@ class XmlBody final : public BodyReader {
         const std::string_view rest = input->rest().substr(blanks);
         const Found found = syntax_.name_close.empty() ? find_marks(rest, {"<", "\n"}, input->is_end)
                                                        : find_marks(rest, {syntax_.name_close}, input->is_end);
-        // By where it ends, not by how much of it has come: the same whole and in pieces.
-        if (found.pos > kLongestName) {
-            return State::kBad;
-        }
-        if (found.mark < 0) {
-            return State::kMore;
+        if (const Match end = ends_within(found, kLongestName); end != Match::kYes) {
+            return end == Match::kNo ? State::kBad : State::kMore;
         }
         std::string_view name = rest.substr(0, found.pos);
         while (!name.empty() && name.back() == ' ') {
@@ -94,21 +90,15 @@ class XmlBody final : public BodyReader {
     State key(Input* input, Sink* sink) {
         const std::string_view rest = input->rest();
         const Found found = find_marks(rest, {syntax_.argument_name_close}, input->is_end);
-        if (found.pos > kLongestName) {
-            return close_badly(sink);
-        }
-        if (found.mark < 0) {
-            return State::kMore;
+        if (const Match ended = ends_within(found, kLongestName); ended != Match::kYes) {
+            return ended == Match::kNo ? close_badly(sink) : State::kMore;
         }
         size_t end = found.pos + syntax_.argument_name_close.size();
         std::string_view attributes;
         if (!syntax_.argument_tag_close.empty()) {
             const Found tag_end = find_marks(rest.substr(end), {syntax_.argument_tag_close}, input->is_end);
-            if (tag_end.pos > kLongestName) {
-                return close_badly(sink);
-            }
-            if (tag_end.mark < 0) {
-                return State::kMore;
+            if (const Match ended = ends_within(tag_end, kLongestName); ended != Match::kYes) {
+                return ended == Match::kNo ? close_badly(sink) : State::kMore;
             }
             attributes = rest.substr(end, tag_end.pos);
             end += tag_end.pos + syntax_.argument_tag_close.size();

@@ -281,6 +281,10 @@ Found find_marks(std::string_view text, std::initializer_list<std::string_view> 
     return first;
 }
 
+Match ends_within(const Found& found, size_t most) {
+    return found.pos > most ? Match::kNo : found.mark < 0 ? Match::kMaybe : Match::kYes;
+}
+
 size_t skip_blanks(std::string_view text) {
     size_t n = 0;
     while (n < text.size() && is_blank(text[n])) {

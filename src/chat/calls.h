@@ -37,6 +37,9 @@ struct Found {
 };
 
 Found find_marks(std::string_view text, std::initializer_list<std::string_view> marks, bool is_end);
+/// Does what stands before a mark end within `most` bytes? By where it ends and not by how much of it has come: the
+/// same for a reply whole and in pieces. kMaybe: the mark may still come.
+Match ends_within(const Found& found, size_t most);
 size_t skip_blanks(std::string_view text);
 
 /// What readers write to: numbers calls and makes ids.

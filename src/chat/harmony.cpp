@@ -43,7 +43,8 @@ class HarmonyReader final : public CallReader {
         constexpr std::string_view kMessage = "<|message|>";
         const Found found = find_marks(rest, {kMessage}, input->is_end);
         constexpr size_t kLongestHead = 400;
-        if (found.pos > kLongestHead) {
+        const Match ended = ends_within(found, kLongestHead);
+        if (ended == Match::kNo) {
             // Not a head, then: content. Its first character goes now, or the body would take the mark that it opens
             // for the next head, and this for the same body again.
             kind_ = Kind::kContent;
@@ -52,7 +53,7 @@ class HarmonyReader final : public CallReader {
             ++input->pos;
             return true;
         }
-        if (found.mark < 0) {
+        if (ended == Match::kMaybe) {
             if (input->is_end) {
                 input->pos = input->text.size();  // a head without a message says nothing
             }

@@ -449,8 +449,9 @@ void Controller::drop_late_readers(std::vector<Item>& items, int32_t n_other_row
     }
 }
 
-/// An item that doesn't pay: now and then it is tried all the same, rarely enough to cost little.
-void Controller::probe(Item& item, int32_t n_rows, bool is_paid) {
+/// An item that doesn't pay: now and then it is tried all the same, rarely enough to cost little. reserved_ms: of the
+/// purse, by the tries of this round.
+void Controller::probe(Item& item, int32_t n_rows, bool is_paid, double* reserved_ms) {
     State& s = state(item.slot, item.drafter);
     const DrafterState& d = drafter(item.drafter);
     const int32_t n = std::max(1, item.n_min);
@@ -462,11 +463,11 @@ void Controller::probe(Item& item, int32_t n_rows, bool is_paid) {
     const double reading = is_paid ? 0.0 : cost_of_reading(item);
     if (s.n_tries > 0) {
         --s.n_tries;
-    } else if (s.rounds_off <= s.probe_after || reserved_ms_ + cost + reading > d.purse_ms) {
+    } else if (s.rounds_off <= s.probe_after || *reserved_ms + cost + reading > d.purse_ms) {
         ++n_off_;
         return;
     } else {
-        reserved_ms_ += cost + reading;  // it is paid when the verdict comes: other slots mustn't spend it too
+        *reserved_ms += cost + reading;  // it is paid when the verdict comes: other slots mustn't spend it too
         // Once the drafter has read a long text, a single try would waste it.
         s.n_tries = static_cast<int32_t>(std::min(kMostTries, reading / std::max(cost, 1e-9)));
     }
@@ -525,7 +526,7 @@ void Controller::plan(std::span<PlanSlot> slots, int i_drafter, int32_t n_other_
     if (items.empty()) {
         return;
     }
-    reserved_ms_ = 0.0;
+    double reserved_ms = 0.0;
     const bool refresh = any_adaptive && needs_refresh(n_rows);
     if (!refresh) {
         allocate(items, n_other_rows, false);
@@ -543,7 +544,7 @@ void Controller::plan(std::span<PlanSlot> slots, int i_drafter, int32_t n_other_
         if (refresh) {
             item.n = item.adaptive ? 0 : item.n_max;
         } else if (item.adaptive && item.n == 0) {
-            probe(item, n_rows, false);
+            probe(item, n_rows, false, &reserved_ms);
         } else if (item.adaptive) {
             state(item.slot, i_drafter).rounds_off = 0;
         }
@@ -575,7 +576,7 @@ void Controller::trim(std::span<TrimSlot> slots, int32_t n_other_rows) {
             s.is_stretched = false;
         }
     }
-    reserved_ms_ = 0.0;
+    double reserved_ms = 0.0;
     const bool refresh = needs_refresh(n_rows);
     int32_t n_kept = 0;
     for (size_t i = 0; i < items.size(); ++i) {
@@ -592,7 +593,7 @@ void Controller::trim(std::span<TrimSlot> slots, int32_t n_other_rows) {
         } else if (item.adaptive && item.n == 0 && s.is_probing) {
             item.n = std::min(item.n_max, std::max(1, item.n_min));  // the plan's try
         } else if (item.adaptive && item.n == 0) {
-            probe(item, n_rows, true);
+            probe(item, n_rows, true, &reserved_ms);
         } else if (item.adaptive) {
             s.rounds_off = 0;
         }

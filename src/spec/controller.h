@@ -216,7 +216,7 @@ class Controller {
     /// Leaves out items whose drafter would have to read more than the rest of the response gives back.
     void drop_late_readers(std::vector<Item>& items, int32_t n_other_rows);
     bool needs_refresh(int32_t n_rows) const;
-    void probe(Item& item, int32_t n_rows, bool is_paid);
+    void probe(Item& item, int32_t n_rows, bool is_paid, double* reserved_ms);
     void stretch(std::vector<Item>& items, int32_t n_other_rows);
     void earn(int drafter, double ms);
 
@@ -225,7 +225,6 @@ class Controller {
     std::vector<std::vector<State>> states_;  ///< [slot][drafter]
     double ms_per_extra_row_ = 0.0;           ///< of the round under way
     double ms_per_token_ = 0.0;               ///< without drafts, over all slots
-    double reserved_ms_ = 0.0;                ///< of purses, by this round's tries
     uint64_t n_off_ = 0;
     uint64_t n_probes_ = 0;
 };

@@ -18,10 +18,9 @@ namespace foresay::cli {
 struct Generation {
     engine::Final result;
     std::vector<vocab::TokenId> ids;
-    std::vector<float> logprobs;      ///< of the emitted tokens, when n_probs was asked for
-    std::vector<int32_t> pool_sizes;  ///< candidates left by truncation, when post_sampling_probs was asked for
-    std::vector<double> times_s;      ///< when the tokens' passes were computed, from the submit of the run
-
+    std::vector<float> logprobs;           ///< of the emitted tokens, when n_probs was asked for
+    std::vector<int32_t> pool_sizes;       ///< candidates left by truncation, when post_sampling_probs was asked for
+    std::vector<double> times_s;           ///< when the tokens' passes were computed, from the submit of the run
     std::vector<engine::PassInfo> passes;  ///< of the tokens
 
     double first_s() const { return times_s.empty() ? 0.0 : times_s.front(); }

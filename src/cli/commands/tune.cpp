@@ -178,15 +178,14 @@ class EngineBench : public tune::Bench {
     /// What was written in the spans, and in which passes.
     static void time_window(const std::vector<Generation>& generations, const std::vector<tune::Span>& spans,
                             tune::Sample* sample) {
-        std::map<double, tune::PassCost> passes;  // by their time: that is how they are told apart
+        std::map<Clock::time_point, engine::PassInfo> passes;  // by their time: that is how they are told apart
         for (const tune::Span& span : spans) {
             sample->generate_s += span.end_s - span.begin_s;
             for (const Generation& generation : generations) {
                 for (size_t i = 0; i < generation.times_s.size(); ++i) {
                     if (span.holds(generation.times_s[i])) {
-                        const engine::PassInfo& pass = generation.passes[i];
                         ++sample->n_timed;
-                        passes[generation.times_s[i]] = {pass.n_slots, pass.n_rows, pass.ms};
+                        passes.emplace(generation.passes[i].done_at, generation.passes[i]);
                     }
                 }
             }

@@ -104,6 +104,14 @@ Json json_of(const Figure& figure) {
     return {{"value", figure.value}, {"low", figure.low}, {"high", figure.high}, {"pairs", figure.n}};
 }
 
+Json json_of(const std::vector<std::pair<std::string, Figure>>& by_class) {
+    Json json = Json::object();
+    for (const auto& [name, figure] : by_class) {
+        json[name] = json_of(figure);
+    }
+    return json;
+}
+
 Json json_of(const Setting& setting, const Report& report) {
     Json json{{"name", name_of(setting)}, {"drafter", report.sources.at(setting.source).name},
               {"n_max", setting.n_max},   {"adaptive", setting.adaptive},
@@ -245,13 +253,6 @@ Json to_json(const Report& report) {
     json["adaptive"] = json_of(report.adaptive, report);
     json["rows"] = Json::array();
     for (const Row& row : report.rows) {
-        const auto classes_of = [](const std::vector<std::pair<std::string, Figure>>& figures) {
-            Json by_class = Json::object();
-            for (const auto& [name, figure] : figures) {
-                by_class[name] = json_of(figure);
-            }
-            return by_class;
-        };
         json["rows"].push_back({{"setting", json_of(row.setting, report)},
                                 {"temperature", row.temperature},
                                 {"clients", row.clients},
@@ -259,8 +260,8 @@ Json to_json(const Report& report) {
                                 {"speed_up", json_of(row.speed_up)},
                                 {"speed_up_with_prompt", json_of(row.whole)},
                                 {"speed_up_steady", json_of(row.steady)},
-                                {"by_class", classes_of(row.by_class)},
-                                {"steady_by_class", classes_of(row.steady_by_class)},
+                                {"by_class", json_of(row.by_class)},
+                                {"steady_by_class", json_of(row.steady_by_class)},
                                 {"acceptance", row.drafted ? Json(row.acceptance) : Json(nullptr)},
                                 {"mean_length", row.mean_length},
                                 {"relaxed_share", row.relaxed_share},

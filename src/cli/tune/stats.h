@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/tune/setting.h"
+#include "engine/engine.h"
 
 namespace foresay::cli::tune {
 
@@ -22,13 +23,6 @@ struct Condition {
 /// Screening chooses, confirming measures what was chosen on other prompts: a winner's own luck stays out of its
 /// figure.
 enum class Stage : uint8_t { kScreen, kConfirm };
-
-/// One pass of the target.
-struct PassCost {
-    int32_t n_slots = 0;
-    int32_t n_rows = 0;
-    double ms = 0.0;
-};
 
 /// One setting on one group of prompts (several clients: each asks two, one after the other).
 struct Sample {
@@ -46,8 +40,8 @@ struct Sample {
     int64_t n_verified = 0;  ///< steps that carried a draft
     double rank_sum = 0.0;
     double gap_sum = 0.0;
-    std::vector<uint64_t> accepted_at;  ///< [i]: drafts whose i-th token stood
-    std::vector<PassCost> passes;       ///< in generate_s
+    std::vector<uint64_t> accepted_at;     ///< [i]: drafts whose i-th token stood
+    std::vector<engine::PassInfo> passes;  ///< in generate_s
     double steady_s = 0.0;  ///< generate_s with the machine's ups and downs taken out (steady.h); 0: unknown
 
     /// Generated tokens per second, all clients together; 0 when there was nothing to time.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <tuple>
 
@@ -13,12 +14,6 @@ constexpr int kRounds = 100;
 // where few passes tie two settings together, what they show must not move all samples of one of them.
 constexpr double kBelief = 0.9;
 const double kOutlier = std::log(2.0);  // a pass that was held up for longer says no more than this
-
-using Shape = std::pair<int32_t, int32_t>;  // slots, rows
-
-Shape shape_of(const PassCost& pass) {
-    return {pass.n_slots, pass.n_rows};
-}
 
 struct Mean {
     double sum = 0.0;
@@ -32,27 +27,45 @@ struct Mean {
     double value() const { return sum / static_cast<double>(n); }
 };
 
+/// A pass as the fit sees it.
+struct Seen {
+    size_t shape = 0;
+    double log_ms = 0.0;
+};
+
+/// The passes of every sample; *n_shapes: of how many shapes (slots, rows).
+std::vector<std::vector<Seen>> seen_of(const std::vector<Sample*>& samples, size_t* n_shapes) {
+    std::map<std::pair<int32_t, int32_t>, size_t> shapes;
+    std::vector<std::vector<Seen>> seen(samples.size());
+    for (size_t i = 0; i < samples.size(); ++i) {
+        for (const engine::PassInfo& pass : samples[i]->passes) {
+            const size_t shape = shapes.try_emplace({pass.n_slots, pass.n_rows}, shapes.size()).first->second;
+            seen[i].push_back({shape, std::log(pass.ms)});
+        }
+    }
+    *n_shapes = shapes.size();
+    return seen;
+}
+
 /// Samples of one condition but for the text class. Logarithms of milliseconds: slowness of the sample + cost of the
 /// shape + noise, by least squares, one after the other.
 void net_out(const std::vector<Sample*>& samples) {
+    size_t n_shapes = 0;
+    const std::vector<std::vector<Seen>> seen = seen_of(samples, &n_shapes);
     std::vector<double> slowness(samples.size(), 0.0);
-    std::map<Shape, double> cost;
+    std::vector<double> cost(n_shapes, std::numeric_limits<double>::infinity());  // at first nothing is an outlier
     for (int round = 0; round < kRounds; ++round) {
-        std::map<Shape, Mean> seen;
+        std::vector<Mean> means(n_shapes);
         for (size_t i = 0; i < samples.size(); ++i) {
-            for (const PassCost& pass : samples[i]->passes) {
-                const auto known = cost.find(shape_of(pass));
-                const double value = std::log(pass.ms) - slowness[i];
-                seen[shape_of(pass)].add(known == cost.end() ? value : std::min(value, known->second + kOutlier));
+            for (const Seen& pass : seen[i]) {
+                means[pass.shape].add(std::min(pass.log_ms - slowness[i], cost[pass.shape] + kOutlier));
             }
         }
-        for (const auto& [shape, mean] : seen) {
-            cost[shape] = mean.value();
-        }
+        std::transform(means.begin(), means.end(), cost.begin(), [](const Mean& mean) { return mean.value(); });
         for (size_t i = 0; i < samples.size(); ++i) {
             Mean slower;
-            for (const PassCost& pass : samples[i]->passes) {
-                slower.add(std::min(kOutlier, std::log(pass.ms) - cost[shape_of(pass)]));
+            for (const Seen& pass : seen[i]) {
+                slower.add(std::min(kOutlier, pass.log_ms - cost[pass.shape]));
             }
             slowness[i] = kBelief * slower.value();
         }
@@ -60,9 +73,9 @@ void net_out(const std::vector<Sample*>& samples) {
     for (size_t i = 0; i < samples.size(); ++i) {
         double steady_ms = 0.0;
         double took_ms = 0.0;
-        for (const PassCost& pass : samples[i]->passes) {
-            steady_ms += std::exp(cost[shape_of(pass)]);
-            took_ms += pass.ms;
+        for (size_t k = 0; k < seen[i].size(); ++k) {
+            steady_ms += std::exp(cost[seen[i][k].shape]);
+            took_ms += samples[i]->passes[k].ms;
         }
         const double rest_ms = std::max(0.0, 1000.0 * samples[i]->generate_s - took_ms);
         samples[i]->steady_s = (steady_ms + rest_ms / std::exp(slowness[i])) / 1000.0;
@@ -75,8 +88,8 @@ void net_out_machine(std::vector<Sample>* samples) {
     std::map<std::tuple<size_t, float, int32_t>, std::vector<Sample*>> conditions;
     for (Sample& sample : *samples) {
         const bool is_timed =
-            sample.generate_s > 0.0 &&
-            std::all_of(sample.passes.begin(), sample.passes.end(), [](const PassCost& pass) { return pass.ms > 0.0; });
+            sample.generate_s > 0.0 && std::all_of(sample.passes.begin(), sample.passes.end(),
+                                                   [](const engine::PassInfo& pass) { return pass.ms > 0.0; });
         if (is_timed && !sample.passes.empty()) {
             conditions[{sample.setting.source, sample.condition.temperature, sample.condition.clients}].push_back(
                 &sample);

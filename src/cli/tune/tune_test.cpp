@@ -312,10 +312,10 @@ Sample sample_at(double slowness, int32_t n_plain, int32_t n_drafts, double draf
     sample.condition = {"code", 0.0F, 4};
     sample.group = group;
     for (int32_t i = 0; i < n_plain; ++i) {
-        sample.passes.push_back({4, 4, 50.0 * slowness});
+        sample.passes.push_back({{}, 4, 4, 50.0 * slowness});
     }
     for (int32_t i = 0; i < n_drafts; ++i) {
-        sample.passes.push_back({4, 8, 60.0 * slowness});
+        sample.passes.push_back({{}, 4, 8, 60.0 * slowness});
     }
     sample.n_timed = 4 * n_plain + 7 * n_drafts;
     sample.generate_s = slowness * (50.0 * n_plain + (60.0 + draft_ms) * n_drafts) / 1000.0;
